@@ -1,0 +1,1 @@
+"""The runtime: typed questions in, answers out, with hooks around every step."""

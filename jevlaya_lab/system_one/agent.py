@@ -1,0 +1,326 @@
+"""Agent: one checkpoint that answers typed questions about states.
+
+``predict_batch`` is the only implementation; ``predict`` and ``system_one`` are calls of it. It
+brackets four steps with the lifecycle, ``_encode_state → collate → _forward → _decode_answers``,
+which are the same for every network.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jevlaya_lab.system_one import lifecycle
+from jevlaya_lab.system_one.checkpoint import Checkpoint, read_checkpoint
+from jevlaya_lab.system_one.context import ForwardPass, PredictContext, Timings
+from jevlaya_lab.system_one.decoding import (
+    Calibration,
+    apply_min_confidence,
+    check_min_confidence,
+    decode_answer,
+    empty_result,
+)
+from jevlaya_lab.system_one.devices import choose_device
+from jevlaya_lab.system_one.encoding import LOOK_AHEAD, check_count, check_states, chunks
+from jevlaya_lab.system_one.errors import InvalidResult
+from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
+from jevlaya_lab.system_one.models import Batch, Budget, EncodedState, Logits, Network, Prepared
+from jevlaya_lab.system_one.questions import Questions, prepare
+
+__all__ = ["Agent"]
+
+
+class Agent(HookRegistry):
+    """A checkpoint, ready to answer; may be used from many threads at once (L-38).
+
+    Args:
+        model_id_or_path: ``"embedded"`` for the checkpoint that comes with the package, or a
+            checkpoint folder.
+        device: ``None`` for the best there is, or a name such as ``"cpu"`` or ``"cuda:1"``.
+        network: A network to use instead of loading a checkpoint; ``model_id_or_path`` is then only
+            its name.
+        config: The config of such a network (temperatures).
+        hooks: Hooks to install, see ``HookRegistry`` for these and the following.
+        on_predict_start: Functions to install as start hooks.
+        on_predict_end: Functions to install as end hooks.
+        hooks_raise: Whether a failing hook fails the call.
+        hooks_concurrent: Whether hooks may run in several threads at once.
+        hooks_timeout: Seconds that one hook call may take.
+
+    Attributes:
+        model_id: The checkpoint's name as given.
+        config: The checkpoint's config.
+        network: The network.
+        calibration: The temperatures in use.
+
+    Raises:
+        CheckpointNotFound: No checkpoint there, or a file of it is missing.
+        CheckpointInvalid: It is damaged or of an unknown kind.
+        InvalidHook: A hook is none.
+        InvalidOption: An argument is outside what it takes.
+    """
+
+    def __init__(
+        self,
+        model_id_or_path: str | os.PathLike[str] = "embedded",
+        device: Any = None,
+        *,
+        network: Network | None = None,
+        config: Mapping[str, Any] | None = None,
+        hooks: HookArg = None,
+        on_predict_start: CallableArg = None,
+        on_predict_end: CallableArg = None,
+        hooks_raise: bool = True,
+        hooks_concurrent: bool = True,
+        hooks_timeout: float | None = None,
+    ) -> None:
+        super().__init__(
+            hooks, on_predict_start, on_predict_end, hooks_raise, hooks_concurrent, hooks_timeout
+        )
+        self.model_id = os.fspath(model_id_or_path)
+        if network is None:
+            checkpoint = read_checkpoint(model_id_or_path)
+            network, config = _load(checkpoint, device), checkpoint.config
+        self.network = network
+        self.config = dict(config or {})
+        self.calibration = Calibration.from_config(self.config)
+
+    def predict_batch(
+        self,
+        states: Sequence[Any],
+        questions: Questions,
+        batch_size: int | None = None,
+        *,
+        hooks: HookArg = None,
+        on_predict_start: CallableArg = None,
+        on_predict_end: CallableArg = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        sort_by_length: bool | None = None,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Answer the same typed questions about many states.
+
+        Args:
+            states: A list of states: text, JSON objects, or conversations (lists of turns).
+            questions: ``{id: definition}``, plain dicts or ``Choice``, ``Score``, ``Noul``.
+            batch_size: States per forward pass. ``None`` fills each pass up to a token budget.
+            hooks: Hooks for this call, run after the installed ones.
+            on_predict_start: Functions run as start hooks after those.
+            on_predict_end: Functions run as end hooks after those.
+            hooks_raise: For this call instead of the agent's setting.
+            hooks_timeout: For this call instead of the agent's setting, in seconds.
+            max_len: Token budget of a state with all that goes with it; ``None``: the checkpoint's.
+            head_max_len: Token budget of the question part; ``None``: the checkpoint's.
+            sort_by_length: Put states of similar length together, to save padding. ``None`` does so
+                where ``batch_size`` is ``None`` as well. Results keep the order of ``states``.
+            min_confidence: A threshold for ``answer_confidence``, or thresholds by bucket; adds
+                ``abstention`` and ``abstention_threshold`` to each answer, and ``low_confidence``
+                to those below.
+
+        Returns:
+            One result per state, in order, ``{"model", "answers", "usage"}``, as the end hooks left
+            them.
+
+        Raises:
+            InvalidQuestion: A definition cannot be answered.
+            InvalidState: ``states`` is no list, or holds what is no state.
+            InvalidOption: A budget, ``batch_size`` or ``min_confidence`` is out of range.
+            BaseException: What a hook raised.
+
+        Source: rules L-1 to L-10; the payload is that of ``laya`` 0.4.15.
+        """
+        active = self.active_hooks(
+            hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout
+        )
+        batch_size = check_count("batch_size", batch_size)
+        thresholds = check_min_confidence(min_confidence)
+        ctx = PredictContext(
+            states=states,
+            questions=questions,
+            model=self.model_id,
+            agent=self,
+            max_len=max_len,
+            head_max_len=head_max_len,
+            entry="predict_batch",
+        )
+
+        def work(_: Sequence[PredictContext]) -> None:
+            if ctx.results is None:
+                ctx.results = self._infer(ctx, batch_size, sort_by_length)
+            apply_min_confidence(ctx.results, thresholds)
+
+        lifecycle.run((ctx,), active, work)
+        return ctx.results  # type: ignore[return-value]  # an end hook may leave anything (L-10)
+
+    def predict(
+        self,
+        state: Any,
+        questions: Questions,
+        *,
+        hooks: HookArg = None,
+        on_predict_start: CallableArg = None,
+        on_predict_end: CallableArg = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> dict[str, Any]:
+        """Answer typed questions about one state: ``predict_batch([state], …)[0]`` (L-1).
+
+        Args:
+            state: Text, a JSON object, or a conversation as a list of turns.
+            questions: As for :meth:`predict_batch`, like all other arguments.
+            hooks: See :meth:`predict_batch`.
+            on_predict_start: See :meth:`predict_batch`.
+            on_predict_end: See :meth:`predict_batch`.
+            hooks_raise: See :meth:`predict_batch`.
+            hooks_timeout: See :meth:`predict_batch`.
+            max_len: See :meth:`predict_batch`.
+            head_max_len: See :meth:`predict_batch`.
+            min_confidence: See :meth:`predict_batch`.
+
+        Returns:
+            The result of the state.
+
+        Raises:
+            InvalidResult: The hooks left something else than a list with a result.
+            JevlayaError: As :meth:`predict_batch`.
+        """
+        results = self.predict_batch(
+            [state],
+            questions,
+            hooks=hooks,
+            on_predict_start=on_predict_start,
+            on_predict_end=on_predict_end,
+            hooks_raise=hooks_raise,
+            hooks_timeout=hooks_timeout,
+            max_len=max_len,
+            head_max_len=head_max_len,
+            min_confidence=min_confidence,
+        )
+        if not isinstance(results, list) or not results:
+            raise InvalidResult(
+                f"predict: the hooks left {results!r} where a list with one result belongs"
+            )
+        return results[0]
+
+    system_one = predict
+
+    def _infer(
+        self, ctx: PredictContext, batch_size: int | None, sort_by_length: bool | None
+    ) -> list[dict[str, Any]]:
+        """Everything between the start hooks and the end hooks: checks, then the four steps."""
+        texts = check_states(ctx.states)
+        questions = prepare(ctx.questions)
+        budget = self._budget(ctx)
+        if not texts or not questions:
+            return [empty_result(self.model_id) for _ in texts]
+        keep_end = [isinstance(state, (list, tuple)) for state in ctx.states]
+        by_length = batch_size is None if sort_by_length is None else sort_by_length
+        timings = ctx.timings = Timings()
+        prepared = self._prepare(questions, budget, timings)
+        ahead = batch_size if batch_size is not None and not by_length else LOOK_AHEAD
+        encoded: list[EncodedState] = []
+        found: dict[int, tuple[Logits, int]] = {}
+        for first in range(0, len(texts), ahead):
+            began = time.perf_counter()
+            window = [
+                self._encode_state(texts[i], keep_end[i], prepared)
+                for i in range(first, min(first + ahead, len(texts)))
+            ]
+            timings.encode_ms += _since(began)
+            lengths, rows = [e.longest for e in window], [len(e.rows) for e in window]
+            for chunk in chunks(lengths, rows, batch_size, by_length):
+                logits = self._forward(
+                    self.collate([window[i] for i in chunk], prepared, timings), prepared, timings
+                )
+                found.update({first + i: (logits, row) for row, i in enumerate(chunk)})
+            encoded.extend(window)
+        began = time.perf_counter()
+        results = [
+            self._decode_answers(*found[i], state, prepared) for i, state in enumerate(encoded)
+        ]
+        timings.decode_ms += _since(began)
+        return results
+
+    def _budget(self, ctx: PredictContext) -> Budget:
+        max_len = check_count("max_len", ctx.max_len, least=8)
+        head_max_len = check_count("head_max_len", ctx.head_max_len, least=8)
+        return Budget(
+            self.network.max_len if max_len is None else max_len,
+            self.network.head_max_len if head_max_len is None else head_max_len,
+        )
+
+    def _prepare(self, questions: Any, budget: Budget, timings: Timings) -> Prepared:
+        began = time.perf_counter()
+        prepared = self.network.prepare(questions, budget)
+        spent = _since(began)
+        for forward in prepared.forwards:
+            timings.add_forward(forward)
+            spent -= forward.elapsed_ms
+        timings.encode_ms += spent
+        return prepared
+
+    def _encode_state(self, text: str, keep_end: bool, prepared: Prepared) -> EncodedState:
+        return self.network.encode_state(text, keep_end=keep_end, prepared=prepared)
+
+    def collate(
+        self, states: Sequence[EncodedState], prepared: Prepared, timings: Timings
+    ) -> Batch:
+        """Pad encoded states into one batch; its time goes to ``timings``."""
+        began = time.perf_counter()
+        batch = self.network.collate(states, prepared)
+        timings.collate_ms += _since(began)
+        return batch
+
+    def _forward(self, batch: Batch, prepared: Prepared, timings: Timings) -> Logits:
+        began = time.perf_counter()
+        logits = self.network.forward(batch, prepared)
+        timings.add_forward(
+            ForwardPass("states", batch.n_rows, batch.n_tokens, batch.n_padding, _since(began))
+        )
+        return logits
+
+    def _decode_answers(
+        self, logits: Logits, row: int, state: EncodedState, prepared: Prepared
+    ) -> dict[str, Any]:
+        acts = logits.act[row] if logits.act is not None else [None] * len(prepared.questions)
+        answers = {
+            question.id: decode_answer(question, values, self.calibration, act)
+            for question, values, act in zip(
+                prepared.questions, logits.options[row], acts, strict=True
+            )
+        }
+        usage: dict[str, Any] = {
+            "input_tokens": state.input_tokens,
+            "output_tokens": 0,
+            "state_tokens": state.state_tokens,
+            "state_tokens_dropped": state.state_tokens_dropped,
+            "truncated": state.state_tokens_dropped > 0,
+            "truncated_questions": list(state.truncated_questions),
+        }
+        if prepared.collapsed:
+            usage["options"] = {qid: dict(found) for qid, found in prepared.collapsed.items()}
+        return {"model": self.model_id, "answers": answers, "usage": usage}
+
+    def __repr__(self) -> str:
+        facts = self.network.info()
+        device = f", device={facts['device']!r}" if "device" in facts else ""
+        return f"Agent({self.model_id!r}, {facts['architecture']}{device}, hooks={self.hooks!r})"
+
+
+def _load(checkpoint: Checkpoint, device: Any) -> Network:
+    # Torch is loaded here and not at import, so that a script that only reads traces starts fast.
+    from jevlaya_lab.system_one.models.bi_encoder import BiEncoder
+
+    return BiEncoder.from_folder(checkpoint.folder, checkpoint.config, choose_device(device))
+
+
+def _since(began: float) -> float:
+    return (time.perf_counter() - began) * 1e3

@@ -1,0 +1,203 @@
+"""How one hook method is called: inline, under a timeout, awaited, or one at a time.
+
+The three helpers here are what ``hooks`` builds its dispatch on: :func:`call_method`,
+:func:`run_awaitable` and :class:`ChainLock`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final
+
+from jevlaya_lab.system_one.errors import HookTimeout
+
+__all__ = ["ChainLock", "call_method", "run_awaitable"]
+
+
+def call_method(method: Callable[[Any], Any], ctx: Any, timeout: float | None) -> None:
+    """Call a hook method, await what it returns if that is awaitable, all within the timeout.
+
+    Args:
+        method: The bound method.
+        ctx: The context handed to it.
+        timeout: Seconds; ``None`` calls it inline on this thread.
+
+    Raises:
+        HookTimeout: It took longer. A coroutine is cancelled; a thread runs on to its end.
+        BaseException: Whatever the method raised, unchanged.
+    """
+    if timeout is None:
+        result = method(ctx)
+        if result is not None and inspect.isawaitable(result):
+            run_awaitable(result)
+        return
+    deadline = time.monotonic() + timeout
+    if inspect.iscoroutinefunction(method):
+        result = method(ctx)
+    else:
+        result = _call_on_thread(method, ctx, timeout)
+    if inspect.isawaitable(result):
+        try:
+            run_awaitable(result, timeout=max(0.0, deadline - time.monotonic()))
+        except _Expired:
+            raise _overrun(method, timeout) from None
+
+
+def _overrun(method: Callable[[Any], Any], timeout: float) -> HookTimeout:
+    name = getattr(method, "__qualname__", None) or repr(method)
+    return HookTimeout(f"hook {name} did not return within hooks_timeout={timeout:g} s")
+
+
+def _call_on_thread(method: Callable[[Any], Any], ctx: Any, timeout: float) -> Any:
+    outcome: list[tuple[Any, BaseException | None]] = []
+    # The caller's context variables hold its request id and span, and the locks of its chain.
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            outcome.append((context.run(method, ctx), None))
+        except BaseException as exc:  # handed to the caller below
+            outcome.append((None, exc))
+
+    thread = threading.Thread(target=run, daemon=True, name="jevlaya-hook-timeout")
+    thread.start()
+    thread.join(timeout)
+    if not outcome:
+        raise _overrun(method, timeout)
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+class _Expired(Exception):
+    """The time for an awaitable was up; never leaves this module."""
+
+
+class _PrivateLoop:
+    """An event loop on a daemon thread of its own, started at its first use."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.thread: threading.Thread | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            # A forked child inherits the loop object but not its thread.
+            if self._loop is None or self.thread is None or not self.thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self.thread = threading.Thread(
+                    target=self._loop.run_forever, daemon=True, name=self._name
+                )
+                self.thread.start()
+            return self._loop
+
+
+_LOOPS: Final[list[_PrivateLoop]] = [_PrivateLoop("jevlaya-hooks")]
+_LOOPS_LOCK: Final = threading.Lock()
+
+
+def _private_loop() -> asyncio.AbstractEventLoop:
+    """The private loop; on its own thread, where it is busy with the hook that calls, the next.
+
+    A coroutine hook may call back into its agent without awaiting. The async hooks of that inner
+    call would wait for ever for a loop that waits for them, so each such level has its own loop.
+    """
+    here = threading.current_thread()
+    with _LOOPS_LOCK:
+        level = next((i + 1 for i, each in enumerate(_LOOPS) if each.thread is here), 0)
+        if level == len(_LOOPS):
+            _LOOPS.append(_PrivateLoop(f"jevlaya-hooks-{level}"))
+        return _LOOPS[level].loop()
+
+
+def run_awaitable(awaitable: Awaitable[Any], timeout: float | None = None) -> Any:
+    """Run an awaitable to its end on the private loop and wait for it (L-43, L-43a).
+
+    It works whether or not the calling thread runs a loop of its own, and keeps the caller's
+    context variables. An interrupt of the waiting thread cancels the awaitable.
+    """
+
+    async def run() -> tuple[Any, BaseException | None]:
+        # Exceptions travel as values: a Future cannot carry KeyboardInterrupt or SystemExit
+        # without stopping the loop that others use as well.
+        try:
+            return await awaitable, None
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:
+            return None, exc
+
+    future = asyncio.run_coroutine_threadsafe(run(), _private_loop())
+    try:
+        result, error = future.result(timeout)
+    except concurrent.futures.TimeoutError:
+        future.cancel()
+        raise _Expired from None
+    except BaseException:
+        future.cancel()
+        raise
+    if error is not None:
+        raise error
+    return result
+
+
+_HELD: ContextVar[tuple[_Hold, ...]] = ContextVar("jevlaya_held_hook_locks", default=())
+
+
+class ChainLock:
+    """A lock that is re-entrant along the call chain, not the thread (L-39).
+
+    A hook under ``hooks_timeout``, or an async one, runs on another thread and may call back into
+    the agent that called it. Its chain is known by a context variable, which both paths copy.
+    A chain that was given up (its timeout passed) no longer counts as holding the lock; two
+    threads of one chain take turns.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def hold(self) -> _Hold:
+        """A context manager that holds the lock."""
+        return _Hold(self)
+
+
+class _Hold:
+    """One hold of a ChainLock; holds further down the same chain queue on its ``inner`` lock."""
+
+    __slots__ = ("_taken", "_token", "active", "inner", "of")
+
+    def __init__(self, of: ChainLock) -> None:
+        self.of = of
+        self.active = False
+        self.inner = threading.Lock()
+
+    def __enter__(self) -> None:
+        held = _HELD.get()
+        outer = next((h for h in reversed(held) if h.of is self.of and h.active), None)
+        self._taken = self.of._lock if outer is None else outer.inner
+        self._taken.acquire()
+        self.active = True
+        self._token = _HELD.set((*held, self))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.active = False
+        _HELD.reset(self._token)
+        self._taken.release()

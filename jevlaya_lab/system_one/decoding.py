@@ -1,0 +1,228 @@
+"""From option logits to typed answers: temperature, probabilities, the two confidences, the gate.
+
+Two figures are called confidence, and neither is another project's:
+
+- ``confidence``: ``1 - H(p) / log(k)`` for a choice or a score (1.0 where k < 2), ``max(p)`` for a
+  noul. It says how peaked the whole distribution is. It is not calibrated.
+- ``answer_confidence``: ``max(p)`` for every type. This is what temperatures are fitted on, so of
+  the answers at 0.8 about 80 % should be right; ``min_confidence`` is compared with it.
+
+A threshold tuned on one of them, or on another package's figure, does not carry over to the other.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.system_one.questions import QUESTION_TYPES, Question
+
+__all__ = [
+    "BUCKETS",
+    "Calibration",
+    "apply_min_confidence",
+    "bucket",
+    "check_min_confidence",
+    "decode_answer",
+    "empty_result",
+]
+
+TEMPERATURE_RANGE: Final = (0.5, 5.0)
+_SIZES: Final = ("2", "3-5", "6-10", "11+")
+BUCKETS: Final = frozenset(f"{kind}:{size}" for kind in QUESTION_TYPES for size in _SIZES)
+"""The option-count buckets that temperatures and thresholds are kept by."""
+
+Thresholds = float | dict[str, float] | None
+
+
+def bucket(kind: str, n_options: int) -> str:
+    """The bucket of a question type with that many options, such as ``choice:3-5``."""
+    size = "2" if n_options <= 2 else "3-5" if n_options <= 5 else "6-10"
+    return f"{kind}:{size if n_options <= 10 else '11+'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The temperatures of a checkpoint.
+
+    Attributes:
+        temperature: One for each type: choice, score, noul.
+        by_options: Temperatures of buckets, which go before the type's.
+    """
+
+    temperature: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    by_options: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Calibration:
+        """Read ``temperature`` and ``temperature_by_options``, confined to 0.5 … 5.
+
+        A temperature below 0.5 would publish a coin flip as a certainty. What had to be replaced
+        is named in a ``RuntimeWarning``.
+        """
+        given = config.get("temperature") or [1.0, 1.0, 1.0]
+        by_options = config.get("temperature_by_options") or {}
+        replaced: list[str] = []
+
+        def usable(name: str, value: Any) -> float:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            low, high = TEMPERATURE_RANGE
+            kept = min(high, max(low, float(value))) if number and math.isfinite(value) else 1.0
+            if not number or kept != value:
+                replaced.append(f"{name}={value!r} -> {kept:g}")
+            return kept
+
+        temperature = tuple(
+            usable(kind, value) for kind, value in zip(QUESTION_TYPES, given, strict=True)
+        )
+        buckets = {str(key): usable(str(key), value) for key, value in by_options.items()}
+        if replaced:
+            warnings.warn(
+                f"temperatures outside {TEMPERATURE_RANGE[0]:g} … {TEMPERATURE_RANGE[1]:g} were "
+                f"replaced: {', '.join(replaced)}; treat confidences of these as uncalibrated",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return cls(temperature, buckets)  # type: ignore[arg-type]
+
+    def of(self, question: Question) -> float:
+        """The temperature that a question's logits are divided by."""
+        key = bucket(question.type, question.n_options)
+        return self.by_options.get(key, self.temperature[question.type_id])
+
+
+def decode_answer(
+    question: Question,
+    logits: npt.NDArray[np.float32],
+    calibration: Calibration,
+    act: float | None = None,
+) -> dict[str, Any]:
+    """Turn the logits of one question into its typed answer.
+
+    Args:
+        question: What was asked.
+        logits: ``[n_options]`` in the caller's order of options.
+        calibration: The temperatures.
+        act: Probability that acting is worth it, where the network has such a head.
+
+    Returns:
+        The answer payload of ``laya``; numbers are rounded to 4 places.
+    """
+    scaled = logits.astype(np.float64) / calibration.of(question)
+    weights = np.exp(scaled - scaled.max())
+    p = weights / weights.sum()
+    top = min(1.0, float(p.max()))
+    common = {
+        "answer_confidence": round(top, 4),
+        "action": {"act_probability": None if act is None else round(act, 4)},
+    }
+    if question.type == "noul":
+        yes = float(p[1])
+        return {
+            "type": "noul",
+            "noul": round(yes, 4),
+            "confidence": round(max(yes, 1.0 - yes), 4),
+            **common,
+        }
+    rounded = [round(float(value), 4) for value in p]
+    probabilities = dict(zip(question.keys, rounded, strict=True))
+    if question.type == "choice":
+        return {
+            "type": "choice",
+            "choice": question.keys[int(p.argmax())],
+            "probabilities": probabilities,
+            "confidence": round(_peakedness(p), 4),
+            **common,
+        }
+    return {
+        "type": "score",
+        "score": round(float(np.arange(len(p)) @ p), 4),
+        "legend": dict(zip(question.keys, question.descriptions, strict=True)),
+        "probabilities": probabilities,
+        "confidence": round(_peakedness(p), 4),
+        **common,
+    }
+
+
+def _peakedness(p: npt.NDArray[np.float64]) -> float:
+    if len(p) < 2:
+        return 1.0
+    entropy = -float((p * np.log(np.clip(p, 1e-12, 1.0))).sum())
+    return min(1.0, max(0.0, 1.0 - entropy / math.log(len(p))))
+
+
+def empty_result(model: str) -> dict[str, Any]:
+    """The payload of a state that was asked nothing (L-36)."""
+    return {"model": model, "answers": {}, "usage": {"input_tokens": 0, "output_tokens": 0}}
+
+
+def check_min_confidence(value: Any) -> Thresholds:
+    """A threshold, or thresholds by bucket (with an optional ``default``), or ``None``.
+
+    Raises:
+        InvalidOption: A threshold outside [0, 1], or a key that is no bucket.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return _threshold(value)
+    unknown = [key for key in value if key not in BUCKETS and key != "default"]
+    if unknown or not value:
+        raise InvalidOption(
+            f"min_confidence has {'no bucket ' + repr(unknown[0]) if unknown else 'no entries'}; "
+            "use buckets such as 'choice:3-5' (sizes 2, 3-5, 6-10, 11+), or 'default'"
+        )
+    return {str(key): _threshold(each) for key, each in value.items()}
+
+
+def _threshold(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise InvalidOption(f"min_confidence must lie in [0, 1], got {value!r}")
+    return float(value)
+
+
+def apply_min_confidence(results: Sequence[Any], thresholds: Thresholds) -> None:
+    """Mark each answer as ``passed``, ``abstained`` or ``unevaluated``; nothing else changes.
+
+    Args:
+        results: Results, also ones that a hook supplied; what is no answer is left alone.
+        thresholds: What :func:`check_min_confidence` gave; ``None`` writes nothing at all.
+    """
+    if thresholds is None:
+        return
+    for result in results:
+        answers = result.get("answers") if isinstance(result, Mapping) else None
+        for answer in answers.values() if isinstance(answers, Mapping) else ():
+            if isinstance(answer, dict):
+                _gate(answer, thresholds)
+
+
+def _gate(answer: dict[str, Any], thresholds: float | dict[str, float]) -> None:
+    if isinstance(thresholds, dict):
+        n_options = len(answer.get("probabilities") or ()) or 2
+        key = bucket(str(answer.get("type")), n_options)
+        threshold = thresholds.get(key, thresholds.get("default", 0.0))
+    else:
+        threshold = thresholds
+    figures = (answer.get("answer_confidence"), answer.get("confidence"))
+    known = [
+        float(x)
+        for x in figures
+        if isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
+    ]
+    answer.pop("low_confidence", None)
+    if not known:
+        answer["abstention"] = "unevaluated"
+    elif known[0] < threshold:
+        answer["low_confidence"] = True
+        answer["abstention"] = "abstained"
+    else:
+        answer["abstention"] = "passed"
+    answer["abstention_threshold"] = threshold

@@ -1,0 +1,82 @@
+"""Every exception that the runtime raises on its own account.
+
+::
+
+    JevlayaError
+    ├── InvalidInput                      bad input, refused where it enters
+    │   ├── InvalidQuestion  (ValueError)   a question definition that cannot be answered
+    │   ├── InvalidState     (TypeError)    a state, or a list of states, of the wrong kind
+    │   ├── InvalidHook      (TypeError)    something that is not a hook where one belongs
+    │   ├── InvalidOption    (ValueError)   an argument out of range, such as batch_size
+    │   └── InvalidResult    (ValueError)   results from a hook that do not fit the call
+    ├── HookTimeout          (TimeoutError) a hook ran longer than hooks_timeout
+    └── CheckpointError                   a checkpoint that cannot be used
+        ├── CheckpointNotFound (FileNotFoundError)  nothing there, or a file of it is missing
+        └── CheckpointInvalid  (ValueError)         damaged, altered, or of an unknown kind
+
+Each one also is the built-in exception named beside it, so that code written for ``laya``, which
+raises the built-in ones, catches the same failures here.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointInvalid",
+    "CheckpointNotFound",
+    "HookTimeout",
+    "InvalidHook",
+    "InvalidInput",
+    "InvalidOption",
+    "InvalidQuestion",
+    "InvalidResult",
+    "InvalidState",
+    "JevlayaError",
+]
+
+
+class JevlayaError(Exception):
+    """Root of the tree: catch this to catch everything that this package raises by itself."""
+
+
+class InvalidInput(JevlayaError):
+    """Input that was refused before any work was done with it."""
+
+
+class InvalidQuestion(InvalidInput, ValueError):
+    """A question definition that cannot be answered; the message names the question's id."""
+
+
+class InvalidState(InvalidInput, TypeError):
+    """A state, or a list of states, of a kind that cannot be read."""
+
+
+class InvalidHook(InvalidInput, TypeError):
+    """An object given as a hook that is none; the message says what to pass instead."""
+
+
+class InvalidOption(InvalidInput, ValueError):
+    """An argument outside what the function takes."""
+
+
+class InvalidResult(InvalidInput, ValueError):
+    """Results that a hook gave and that do not fit the call they stand for."""
+
+
+class HookTimeout(JevlayaError, TimeoutError):
+    """A hook did not return within ``hooks_timeout`` seconds.
+
+    The hook's thread is not stopped (Python cannot): the timeout bounds the call, not the hook.
+    """
+
+
+class CheckpointError(JevlayaError):
+    """A checkpoint that cannot be used."""
+
+
+class CheckpointNotFound(CheckpointError, FileNotFoundError):
+    """No checkpoint at that place, or one of its files is missing."""
+
+
+class CheckpointInvalid(CheckpointError, ValueError):
+    """A checkpoint whose files are damaged, altered, or of a kind that is not known here."""
