@@ -1,0 +1,178 @@
+"""Results and traces as typed DataFrames, and traces as files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from jevlaya_lab.system_one.hooks import EVENTS
+from jevlaya_lab.system_one.questions import Question
+from jevlaya_lab.tracing.records import EventRecord, RunRecord
+
+__all__ = ["Trace", "answers_frame", "write_csv"]
+
+_TEXT: Final = "string"
+_COUNT: Final = "Int64"
+_MS: Final = "float64"
+
+_RUN_DTYPES: Final[dict[str, Any]] = {
+    **{
+        name: _TEXT
+        for name in (
+            "run_id", "call_id", "parent_run_id", "entry", "scope", "model", "routing_model",
+            "routing_reason", "error_type", "error_message", "thread",
+        )
+    },
+    **{
+        name: _COUNT
+        for name in (
+            "n_states", "n_questions", "n_forwards", "n_rows", "input_tokens", "output_tokens",
+            "padded_tokens",
+        )
+    },
+    **{
+        name: _MS
+        for name in (
+            "start_ms", "end_ms", "elapsed_ms", "encode_ms", "collate_ms", "forward_ms",
+            "decode_ms",
+        )
+    },
+    "started_at": pd.DatetimeTZDtype("us", "UTC"),
+    "skipped": "boolean",
+}  # fmt: skip
+
+_EVENT_DTYPES: Final[dict[str, Any]] = {
+    "seq": _COUNT,
+    "at_ms": _MS,
+    "run_id": _TEXT,
+    "call_id": _TEXT,
+    "checkpoint": _TEXT,
+    "event": pd.CategoricalDtype(list(EVENTS), ordered=False),
+    "hook": _TEXT,
+    "position": _COUNT,
+    "origin": pd.CategoricalDtype(["default", "installed", "call"], ordered=True),
+    "duration_ms": _MS,
+    "changed": _TEXT,
+    "error_type": _TEXT,
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What was recorded, as two frames with fixed columns and dtypes, also when empty.
+
+    Attributes:
+        runs: One row per run, in the order in which they ended.
+        events: One row per hook that ran for an event.
+        n_dropped: Runs that were recorded and no longer kept.
+    """
+
+    runs: pd.DataFrame
+    events: pd.DataFrame
+    n_dropped: int = 0
+
+    @classmethod
+    def from_records(
+        cls, runs: Sequence[RunRecord], events: Sequence[EventRecord], n_dropped: int = 0
+    ) -> Trace:
+        """Build the frames from what a recorder kept."""
+        return cls(
+            _typed(RunRecord, runs, _RUN_DTYPES),
+            _typed(EventRecord, events, _EVENT_DTYPES),
+            n_dropped,
+        )
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write the runs to ``path`` and the events beside it (``trace.events.csv``).
+
+        Returns:
+            The path of the runs.
+        """
+        target = Path(path)
+        write_csv(self.events, target.with_suffix(f".events{target.suffix}"))
+        return write_csv(self.runs, target)
+
+    def __repr__(self) -> str:
+        dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
+        return f"Trace({len(self.runs)} runs, {len(self.events)} hook events{dropped})"
+
+
+def _typed(record: type, rows: Sequence[Any], dtypes: Mapping[str, Any]) -> pd.DataFrame:
+    names = [field.name for field in fields(record)]
+    columns = {
+        name: pd.Series([_cell(getattr(row, name)) for row in rows], dtype=dtypes[name])
+        for name in names
+    }
+    frame: pd.DataFrame = pd.DataFrame(columns, columns=names)
+    return frame
+
+
+def _cell(value: Any) -> Any:
+    return " ".join(value) if isinstance(value, tuple) else value
+
+
+def answers_frame(
+    results: Sequence[Mapping[str, Any]],
+    questions: Sequence[Question],
+    index: pd.Index,
+    *,
+    detail: bool = False,
+) -> pd.DataFrame:
+    """Results as one row per state, on the given index.
+
+    Args:
+        results: One result per row of ``index``.
+        questions: The questions asked, in order.
+        index: The index of the data that was asked about.
+        detail: Add ``<id>__confidence``, ``<id>__answer_confidence`` and ``<id>__p_<option>``.
+
+    Returns:
+        A column per question under its own id: ``category`` for a choice, ``float64`` for a score
+        and a noul (the probability of yes).
+    """
+    columns: dict[Any, Any] = {}
+    for question in questions:
+        answers = [result["answers"][question.id] for result in results]
+        values = [answer[question.type] for answer in answers]
+        if question.type == "choice":
+            columns[question.id] = pd.Categorical(values, categories=list(question.keys))
+        else:
+            columns[question.id] = pd.Series(values, dtype="float64").to_numpy()
+        if detail:
+            for name in ("confidence", "answer_confidence"):
+                columns[f"{question.id}__{name}"] = [answer[name] for answer in answers]
+            for key in question.keys if question.type != "noul" else ():
+                columns[f"{question.id}__p_{key}"] = [a["probabilities"][key] for a in answers]
+    frame: pd.DataFrame = pd.DataFrame(columns, index=index)
+    return frame
+
+
+def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str], *, index: bool = False) -> Path:
+    """Write a frame as UTF-8 CSV: the file is there as a whole, or as it was before.
+
+    Args:
+        frame: What to write.
+        path: Where; missing folders are made.
+        index: Whether the index is written as well.
+
+    Returns:
+        The path.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            frame.to_csv(file, index=index, lineterminator="\n")
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return target

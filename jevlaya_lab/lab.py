@@ -1,0 +1,181 @@
+"""Lab: the thin wrapper around an agent. States and questions in, DataFrames out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from jevlaya_lab.frames import Trace, answers_frame
+from jevlaya_lab.system_one.agent import Agent
+from jevlaya_lab.system_one.encoding import check_count, check_states
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidState
+from jevlaya_lab.system_one.hooks import HookArg
+from jevlaya_lab.system_one.questions import Questions, prepare
+from jevlaya_lab.tracing.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from jevlaya_lab.views.picture import Picture
+
+__all__ = ["Lab"]
+
+StateColumns = str | Sequence[str] | Callable[[Any], Any] | None
+
+
+class Lab:
+    """Ask an agent about tables of states, and see what happened.
+
+    Args:
+        agent: The agent to ask; ``None`` makes an ``Agent()`` with the embedded checkpoint.
+        capacity: How many runs the trace keeps.
+
+    Attributes:
+        agent: The agent.
+        recorder: The hook that records; it runs last in every call of this Lab.
+        answers: The frame of the last ``predict``; ``None`` before the first.
+    """
+
+    def __init__(self, agent: Agent | None = None, *, capacity: int = 100_000) -> None:
+        self.recorder = TraceRecorder(capacity)
+        self.agent = Agent() if agent is None else agent
+        self.answers: pd.DataFrame | None = None
+
+    def predict(
+        self,
+        data: Any,
+        questions: Questions,
+        *,
+        state: StateColumns = None,
+        detail: bool = False,
+        chunk_size: int = 32,
+        hooks: HookArg = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Ask the same typed questions about every row.
+
+        Args:
+            data: A DataFrame, a Series, a list of states, or one state as text or a dict.
+            questions: ``{id: definition}``, plain dicts or ``Choice``, ``Score``, ``Noul``.
+            state: For a DataFrame: the column that holds the states, several columns (each state
+                is then a JSON object of them), or a function of the row.
+            detail: Add confidences and the probability of every option.
+            chunk_size: States per call of ``predict_batch``; each call is one run of the trace.
+            hooks: Hooks for these calls.
+            progress: Show a progress bar where there is more than one chunk.
+            **options: Passed to ``predict_batch``.
+
+        Returns:
+            One row per state on the index of ``data``: a ``category`` per choice, a ``float64`` per
+            score (expected level) and per noul (probability of yes).
+
+        Raises:
+            InvalidInput: A question, the data or an option is not usable; nothing was asked then.
+        """
+        prepared = prepare(questions)
+        states, index = _read_states(data, state)
+        check_states(states)
+        size = check_count("chunk_size", chunk_size) or len(states) or 1
+        per_call = [*(hooks if isinstance(hooks, (list, tuple)) else [hooks] if hooks else [])]
+        results: list[dict[str, Any]] = []
+        starts = range(0, len(states), size)
+        for first in tqdm(starts, unit="chunk", disable=not progress or len(starts) < 2):
+            results += self.agent.predict_batch(
+                states[first : first + size],
+                questions,
+                hooks=[*per_call, self.recorder],
+                **options,
+            )
+        self.answers = answers_frame(results, prepared, index, detail=detail)
+        return self.answers
+
+    @property
+    def trace(self) -> Trace:
+        """All runs recorded since the Lab was made or :meth:`clear` was called."""
+        return Trace.from_records(*self.recorder.records(), self.recorder.n_dropped)
+
+    def lifecycle(self, run_id: str | None = None) -> Picture:
+        """The lifecycle diagram of one run.
+
+        Args:
+            run_id: Which run, by its id or the beginning of it; ``None`` is the last one.
+
+        Raises:
+            InvalidInput: Nothing was recorded, or no run has that id.
+        """
+        from jevlaya_lab.views.lifecycle import lifecycle_layout
+        from jevlaya_lab.views.picture import Picture
+
+        trace = self.trace
+        if trace.runs.empty:
+            raise InvalidInput("nothing was recorded yet; call predict first")
+        chosen = trace.runs.iloc[[-1]]
+        if run_id is not None:
+            chosen = trace.runs[trace.runs["run_id"].str.startswith(run_id)]
+            if len(chosen) != 1:
+                raise InvalidInput(
+                    f"{len(chosen)} recorded runs have an id that begins with {run_id!r}; "
+                    "see lab.trace.runs"
+                )
+        run = chosen.iloc[0]
+        events = trace.events[trace.events["run_id"] == run["run_id"]]
+        return Picture(lifecycle_layout(run, events))
+
+    def clear(self) -> None:
+        """Forget the trace and the last answers."""
+        self.recorder.clear()
+        self.answers = None
+
+    def __repr__(self) -> str:
+        return f"Lab({self.agent!r}, {self.trace!r})"
+
+
+def _read_states(data: Any, state: StateColumns) -> tuple[list[Any], pd.Index]:
+    """The states of some data as a list, and the index that the answers get."""
+    if isinstance(data, pd.DataFrame):
+        return _frame_states(data, state), data.index
+    if state is not None:
+        raise InvalidInput(
+            f"state= names columns of a DataFrame; this data is a {type(data).__name__}"
+        )
+    if isinstance(data, pd.Series):
+        return _present(data.tolist(), data.index), data.index
+    if isinstance(data, (list, tuple)):
+        return list(data), pd.RangeIndex(len(data))
+    if isinstance(data, (str, dict)):
+        return [data], pd.RangeIndex(1)
+    raise InvalidState(
+        f"the data is a {type(data).__name__}; pass a DataFrame, a Series, a list of states, "
+        "text or a dict"
+    )
+
+
+def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
+    if state is None:
+        raise InvalidInput(
+            "state= is missing: name the column that holds the states, several columns, or give a "
+            f"function of the row; the columns are {list(data.columns)}"
+        )
+    if callable(state):
+        return [state(row) for _, row in data.iterrows()]
+    names = [state] if isinstance(state, str) else list(state)
+    missing = [name for name in names if name not in data.columns]
+    if missing:
+        raise InvalidInput(
+            f"the data has no column {missing[0]!r}; its columns are {list(data.columns)}"
+        )
+    if isinstance(state, str):
+        return _present(data[state].tolist(), data.index)
+    rows = data[names].astype(object).where(data[names].notna(), None)
+    return [dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False)]
+
+
+def _present(values: list[Any], index: pd.Index) -> list[Any]:
+    for label, value in zip(index, values, strict=True):
+        if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+            raise InvalidState(
+                f"the state at index {label!r} is missing; fill it or drop the row first"
+            )
+    return values

@@ -1,0 +1,1 @@
+"""Pictures: a pure layout from frames, then thin writers."""

@@ -1,0 +1,180 @@
+"""A laid out picture and its writer: PNG, drawn by matplotlib without any global state."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jevlaya_lab.views.layout import Bar, Box, Layout
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Picture"]
+
+_DPI: Final = 100
+_INK: Final = "#1b1b1b"
+_PALE: Final = "#8a8a8a"
+# Fill and edge per status; statuses also differ in line style and text, so grey print works.
+_FILL: Final = {"done": "#e8f1fa", "skipped": "#f6f6f6", "failed": "#fbe3d6"}
+_EDGE: Final = {"done": "#0b5394", "skipped": "#b5b5b5", "failed": "#b3400a"}
+# Okabe and Ito's colour-blind safe colours, ordered so that neighbours differ in lightness.
+_BARS: Final = {
+    "encode": "#56b4e9",
+    "collate": "#0072b2",
+    "forward": "#f0e442",
+    "decode": "#009e73",
+    "hooks": "#cc79a7",
+    "other": "#dddddd",
+}
+
+
+class Picture:
+    """A picture that a notebook shows as PNG, with its description as plain text.
+
+    Args:
+        layout: What to draw.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    @property
+    def alt(self) -> str:
+        """The picture in words."""
+        return self.layout.alt
+
+    def to_png(self, scale: float = 2.0) -> bytes:
+        """Draw it.
+
+        Args:
+            scale: Pixels of the file per pixel of the layout; 2 is sharp on most screens.
+
+        Returns:
+            The bytes of a PNG file.
+        """
+        buffer = io.BytesIO()
+        self._figure().savefig(
+            buffer, format="png", dpi=_DPI * scale, metadata={"Description": self.alt}
+        )
+        return buffer.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the PNG to ``path``; missing folders are made.
+
+        Returns:
+            The path.
+        """
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(self.to_png())
+        return target
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        size = {"width": int(self.layout.width), "height": int(self.layout.height)}
+        return {"image/png": self.to_png(), "text/plain": self.alt}, {"image/png": size}
+
+    def __repr__(self) -> str:
+        return f"<Picture: {self.alt}>"
+
+    def _figure(self) -> Figure:
+        from matplotlib.figure import Figure
+
+        layout = self.layout
+        figure = Figure(figsize=(layout.width / _DPI, layout.height / _DPI), facecolor="white")
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_xlim(0, layout.width)
+        axes.set_ylim(layout.height, 0)
+        axes.axis("off")
+        axes.text(24, 28, layout.title, fontsize=13, weight="bold", color=_INK, va="center")
+        axes.text(24, 52, layout.subtitle, fontsize=9, color="#555555", va="center")
+        for arrow in layout.arrows:
+            _draw_arrow(axes, layout, arrow)
+        for box in layout.boxes:
+            _draw_box(axes, box)
+        for bar in layout.bars:
+            _draw_bar(axes, bar)
+        if layout.bars:
+            last = layout.bars[0]
+            axes.text(
+                last.x, last.y + last.height + 16, layout.bar_caption, fontsize=7.5, color=_INK,
+                va="center",
+            )  # fmt: skip
+        return figure
+
+
+def _draw_box(axes: Any, box: Box) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    quiet = box.status == "skipped"
+    axes.add_patch(
+        FancyBboxPatch(
+            (box.x, box.y),
+            box.width,
+            box.height,
+            boxstyle="round,pad=0,rounding_size=5",
+            facecolor=_FILL[box.status],
+            edgecolor=_EDGE[box.status],
+            linewidth=2.0 if box.status == "failed" else 1.2,
+            linestyle="--" if quiet else "-",
+            zorder=2,
+        )
+    )
+    colour = _PALE if quiet else _INK
+    axes.text(
+        box.x + 9, box.y + 14, box.title, fontsize=9.5, weight="bold", color=colour, va="center",
+        zorder=3,
+    )  # fmt: skip
+    for i, line in enumerate(box.lines):
+        axes.text(
+            box.x + 9, box.y + 34 + i * 17, line, fontsize=8.5, color=colour, va="center", zorder=3
+        )
+
+
+def _draw_arrow(axes: Any, layout: Layout, arrow: Any) -> None:
+    source, target = layout.box(arrow.source), layout.box(arrow.target)
+    if source.y == target.y:
+        start = (source.x + source.width, source.y + source.height / 2)
+        end = (target.x, target.y + target.height / 2)
+    else:
+        narrow = source if source.width < target.width else target
+        x = narrow.x + narrow.width / 2
+        start, end = (x, source.y + source.height), (x, target.y)
+    taken = arrow.status == "done"
+    axes.annotate(
+        "",
+        xy=end,
+        xytext=start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "color": _INK if taken else "#c4c4c4",
+            "linewidth": 1.4 if taken else 1.0,
+            "linestyle": "-" if taken else "--",
+            "shrinkA": 0,
+            "shrinkB": 0,
+        },
+        zorder=1,
+    )
+    if arrow.label and taken:
+        axes.text(
+            (start[0] + end[0]) / 2 + 6, (start[1] + end[1]) / 2, arrow.label, fontsize=8,
+            color="#555555", va="center",
+        )  # fmt: skip
+
+
+def _draw_bar(axes: Any, bar: Bar) -> None:
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(
+        Rectangle(
+            (bar.x, bar.y), bar.width, bar.height, facecolor=_BARS.get(bar.label, "#dddddd"),
+            edgecolor="white", linewidth=0.8, zorder=2,
+        )
+    )  # fmt: skip
+    if bar.width > 8.0 * len(bar.label) + 8:
+        axes.text(
+            bar.x + bar.width / 2, bar.y + bar.height / 2, bar.label, fontsize=8.5, color="#000000",
+            ha="center", va="center", zorder=3,
+        )  # fmt: skip
