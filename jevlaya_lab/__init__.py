@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
     from jevlaya_lab.system_one.errors import JevlayaError
+    from jevlaya_lab.system_one.events import BaseHook, Hook
     from jevlaya_lab.system_one.hooks import (
-        BaseHook,
-        Hook,
         add_default_hook,
         clear_default_hooks,
         default_hooks,
@@ -28,9 +27,9 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Agent": "system_one.agent",
-    "BaseHook": "system_one.hooks",
+    "BaseHook": "system_one.events",
     "Choice": "system_one.questions",
-    "Hook": "system_one.hooks",
+    "Hook": "system_one.events",
     "JevlayaError": "system_one.errors",
     "Lab": "lab",
     "Noul": "system_one.questions",

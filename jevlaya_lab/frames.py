@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from jevlaya_lab.system_one.files import whole_file
 from jevlaya_lab.system_one.hooks import EVENTS
 from jevlaya_lab.system_one.questions import Question
 from jevlaya_lab.tracing.records import EventRecord, RunRecord
@@ -26,7 +26,7 @@ _RUN_DTYPES: Final[dict[str, Any]] = {
         name: _TEXT
         for name in (
             "run_id", "call_id", "parent_run_id", "entry", "scope", "model", "routing_model",
-            "routing_reason", "error_type", "error_message", "thread",
+            "routing_reason", "error_type", "error_message", "failed_step", "thread",
         )
     },
     **{
@@ -165,14 +165,6 @@ def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str], *, index: bool 
         The path.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            frame.to_csv(file, index=index, lineterminator="\n")
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with whole_file(target) as file:
+        frame.to_csv(file, index=index, lineterminator="\n")
     return target

@@ -27,7 +27,7 @@ from jevlaya_lab.system_one.encoding import LOOK_AHEAD, check_count, check_state
 from jevlaya_lab.system_one.errors import InvalidResult
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
 from jevlaya_lab.system_one.models import Batch, Budget, EncodedState, Logits, Network, Prepared
-from jevlaya_lab.system_one.questions import Questions, prepare
+from jevlaya_lab.system_one.questions import Question, Questions, prepare
 
 __all__ = ["Agent"]
 
@@ -152,7 +152,7 @@ class Agent(HookRegistry):
         def work(_: Sequence[PredictContext]) -> None:
             if ctx.results is None:
                 ctx.results = self._infer(ctx, batch_size, sort_by_length)
-            apply_min_confidence(ctx.results, thresholds)
+            ctx.results = apply_min_confidence(ctx.results, thresholds)
 
         lifecycle.run((ctx,), active, work)
         return ctx.results  # type: ignore[return-value]  # an end hook may leave anything (L-10)
@@ -204,7 +204,7 @@ class Agent(HookRegistry):
             head_max_len=head_max_len,
             min_confidence=min_confidence,
         )
-        if not isinstance(results, list) or not results:
+        if not isinstance(results, (list, tuple)) or not results:
             raise InvalidResult(
                 f"predict: the hooks left {results!r} where a list with one result belongs"
             )
@@ -218,7 +218,7 @@ class Agent(HookRegistry):
         """Everything between the start hooks and the end hooks: checks, then the four steps."""
         texts = check_states(ctx.states)
         questions = prepare(ctx.questions)
-        budget = self._budget(ctx)
+        budget = self._budget_of(ctx.max_len, ctx.head_max_len)
         if not texts or not questions:
             return [empty_result(self.model_id) for _ in texts]
         keep_end = [isinstance(state, (list, tuple)) for state in ctx.states]
@@ -229,61 +229,56 @@ class Agent(HookRegistry):
         encoded: list[EncodedState] = []
         found: dict[int, tuple[Logits, int]] = {}
         for first in range(0, len(texts), ahead):
-            began = time.perf_counter()
-            window = [
-                self._encode_state(texts[i], keep_end[i], prepared)
-                for i in range(first, min(first + ahead, len(texts)))
-            ]
-            timings.encode_ms += _since(began)
+            with timings.during("encode"):
+                window = [
+                    self._encode_state(texts[i], keep_end[i], prepared)
+                    for i in range(first, min(first + ahead, len(texts)))
+                ]
             lengths, rows = [e.longest for e in window], [len(e.rows) for e in window]
             for chunk in chunks(lengths, rows, batch_size, by_length):
-                logits = self._forward(
-                    self.collate([window[i] for i in chunk], prepared, timings), prepared, timings
-                )
+                with timings.during("collate"):
+                    batch = self.collate([window[i] for i in chunk], prepared)
+                with timings.during("forward"):
+                    logits = self._forward(batch, prepared, timings)
                 found.update({first + i: (logits, row) for row, i in enumerate(chunk)})
             encoded.extend(window)
-        began = time.perf_counter()
-        results = [
-            self._decode_answers(*found[i], state, prepared) for i, state in enumerate(encoded)
-        ]
-        timings.decode_ms += _since(began)
-        return results
+        with timings.during("decode"):
+            return [
+                self._decode_answers(*found[i], state, prepared) for i, state in enumerate(encoded)
+            ]
 
-    def _budget(self, ctx: PredictContext) -> Budget:
-        max_len = check_count("max_len", ctx.max_len, least=8)
-        head_max_len = check_count("head_max_len", ctx.head_max_len, least=8)
+    def _budget_of(self, max_len: Any, head_max_len: Any) -> Budget:
+        max_len = check_count("max_len", max_len, least=8)
+        head_max_len = check_count("head_max_len", head_max_len, least=8)
         return Budget(
             self.network.max_len if max_len is None else max_len,
             self.network.head_max_len if head_max_len is None else head_max_len,
         )
 
-    def _prepare(self, questions: Any, budget: Budget, timings: Timings) -> Prepared:
-        began = time.perf_counter()
-        prepared = self.network.prepare(questions, budget)
-        spent = _since(began)
-        for forward in prepared.forwards:
-            timings.add_forward(forward)
-            spent -= forward.elapsed_ms
-        timings.encode_ms += spent
+    def _prepare(
+        self, questions: tuple[Question, ...], budget: Budget, timings: Timings
+    ) -> Prepared:
+        with timings.during("encode"):
+            prepared = self.network.prepare(questions, budget)
+        timings.forwards += prepared.forwards
+        embedding_ms = sum(forward.elapsed_ms for forward in prepared.forwards)
+        timings.encode_ms -= embedding_ms
+        timings.forward_ms += embedding_ms
         return prepared
 
     def _encode_state(self, text: str, keep_end: bool, prepared: Prepared) -> EncodedState:
         return self.network.encode_state(text, keep_end=keep_end, prepared=prepared)
 
-    def collate(
-        self, states: Sequence[EncodedState], prepared: Prepared, timings: Timings
-    ) -> Batch:
-        """Pad encoded states into one batch; its time goes to ``timings``."""
-        began = time.perf_counter()
-        batch = self.network.collate(states, prepared)
-        timings.collate_ms += _since(began)
-        return batch
+    def collate(self, states: Sequence[EncodedState], prepared: Prepared) -> Batch:
+        """Pad encoded states into the batch of one forward pass."""
+        return self.network.collate(states, prepared)
 
     def _forward(self, batch: Batch, prepared: Prepared, timings: Timings) -> Logits:
         began = time.perf_counter()
         logits = self.network.forward(batch, prepared)
-        timings.add_forward(
-            ForwardPass("states", batch.n_rows, batch.n_tokens, batch.n_padding, _since(began))
+        elapsed_ms = (time.perf_counter() - began) * 1e3
+        timings.forwards.append(
+            ForwardPass("states", batch.n_rows, batch.n_tokens, batch.n_padding, elapsed_ms)
         )
         return logits
 
@@ -320,7 +315,3 @@ def _load(checkpoint: Checkpoint, device: Any) -> Network:
     from jevlaya_lab.system_one.models.bi_encoder import BiEncoder
 
     return BiEncoder.from_folder(checkpoint.folder, checkpoint.config, choose_device(device))
-
-
-def _since(began: float) -> float:
-    return (time.perf_counter() - began) * 1e3

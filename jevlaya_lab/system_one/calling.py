@@ -1,7 +1,6 @@
 """How one hook method is called: inline, under a timeout, awaited, or one at a time.
 
-The three helpers here are what ``hooks`` builds its dispatch on: :func:`call_method`,
-:func:`run_awaitable` and :class:`ChainLock`.
+``hooks`` builds its dispatch on :func:`call_method`, :func:`finish_call` and :class:`ChainLock`.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from jevlaya_lab.system_one.errors import HookTimeout
 
-__all__ = ["ChainLock", "call_method", "run_awaitable"]
+__all__ = ["ChainLock", "call_method", "finish_call", "raise_again", "run_awaitable"]
 
 
 def call_method(method: Callable[[Any], Any], ctx: Any, timeout: float | None) -> None:
@@ -35,9 +34,7 @@ def call_method(method: Callable[[Any], Any], ctx: Any, timeout: float | None) -
         BaseException: Whatever the method raised, unchanged.
     """
     if timeout is None:
-        result = method(ctx)
-        if result is not None and inspect.isawaitable(result):
-            run_awaitable(result)
+        finish_call(method(ctx))
         return
     deadline = time.monotonic() + timeout
     if inspect.iscoroutinefunction(method):
@@ -49,6 +46,24 @@ def call_method(method: Callable[[Any], Any], ctx: Any, timeout: float | None) -
             run_awaitable(result, timeout=max(0.0, deadline - time.monotonic()))
         except _Expired:
             raise _overrun(method, timeout) from None
+
+
+def finish_call(result: Any) -> None:
+    """Await what a hook method returned, where it returned something to await (L-43)."""
+    if result is not None and inspect.isawaitable(result):
+        run_awaitable(result)
+
+
+def raise_again(error: BaseException) -> NoReturn:
+    """Raise a kept exception as it was: it stays linked to what it was first raised from.
+
+    A plain ``raise error`` would link it to whatever the current code is handling instead.
+    """
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
 
 
 def _overrun(method: Callable[[Any], Any], timeout: float) -> HookTimeout:
@@ -74,7 +89,7 @@ def _call_on_thread(method: Callable[[Any], Any], ctx: Any, timeout: float) -> A
         raise _overrun(method, timeout)
     result, error = outcome[0]
     if error is not None:
-        raise error
+        raise_again(error)
     return result
 
 
@@ -89,35 +104,35 @@ class _PrivateLoop:
         self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             # A forked child inherits the loop object but not its thread.
-            if self._loop is None or self.thread is None or not self.thread.is_alive():
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
-                self.thread = threading.Thread(
+                self._thread = threading.Thread(
                     target=self._loop.run_forever, daemon=True, name=self._name
                 )
-                self.thread.start()
+                self._thread.start()
             return self._loop
 
 
 _LOOPS: Final[list[_PrivateLoop]] = [_PrivateLoop("jevlaya-hooks")]
 _LOOPS_LOCK: Final = threading.Lock()
+_LEVEL: Final[ContextVar[int]] = ContextVar("jevlaya_async_hook_level", default=0)
 
 
-def _private_loop() -> asyncio.AbstractEventLoop:
-    """The private loop; on its own thread, where it is busy with the hook that calls, the next.
+def _private_loop(level: int) -> asyncio.AbstractEventLoop:
+    """The private loop; inside of an async hook the next one.
 
-    A coroutine hook may call back into its agent without awaiting. The async hooks of that inner
-    call would wait for ever for a loop that waits for them, so each such level has its own loop.
+    An async hook may call back into its agent without awaiting, and so hold up the loop that it
+    runs on. The async hooks of that inner call would wait for ever for a loop that waits for them,
+    so each such level of a call chain has a loop of its own.
     """
-    here = threading.current_thread()
     with _LOOPS_LOCK:
-        level = next((i + 1 for i, each in enumerate(_LOOPS) if each.thread is here), 0)
-        if level == len(_LOOPS):
-            _LOOPS.append(_PrivateLoop(f"jevlaya-hooks-{level}"))
+        while level >= len(_LOOPS):
+            _LOOPS.append(_PrivateLoop(f"jevlaya-hooks-{len(_LOOPS)}"))
         return _LOOPS[level].loop()
 
 
@@ -127,28 +142,44 @@ def run_awaitable(awaitable: Awaitable[Any], timeout: float | None = None) -> An
     It works whether or not the calling thread runs a loop of its own, and keeps the caller's
     context variables. An interrupt of the waiting thread cancels the awaitable.
     """
+    level = _LEVEL.get()
+    loop = _private_loop(level)
+    tasks: list[asyncio.Task[Any] | None] = []
+    given_up = False
 
     async def run() -> tuple[Any, BaseException | None]:
+        _LEVEL.set(level + 1)  # this task's own copy of the caller's context
+        tasks.append(asyncio.current_task())
         # Exceptions travel as values: a Future cannot carry KeyboardInterrupt or SystemExit
         # without stopping the loop that others use as well.
         try:
+            if given_up:
+                raise asyncio.CancelledError
             return await awaitable, None
         except asyncio.CancelledError:
             raise
         except BaseException as exc:
             return None, exc
+        finally:
+            if inspect.iscoroutine(awaitable):  # one that was never begun is complained about
+                awaitable.close()
 
-    future = asyncio.run_coroutine_threadsafe(run(), _private_loop())
+    def give_up() -> None:
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+
+    # An interrupt may come anywhere in here, also before there is a future to cancel.
     try:
-        result, error = future.result(timeout)
-    except concurrent.futures.TimeoutError:
-        future.cancel()
-        raise _Expired from None
-    except BaseException:
-        future.cancel()
+        result, error = asyncio.run_coroutine_threadsafe(run(), loop).result(timeout)
+    except BaseException as exc:
+        given_up = True
+        loop.call_soon_threadsafe(give_up)
+        if isinstance(exc, concurrent.futures.TimeoutError):
+            raise _Expired from None
         raise
     if error is not None:
-        raise error
+        raise_again(error)
     return result
 
 

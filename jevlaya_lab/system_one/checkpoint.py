@@ -65,8 +65,8 @@ def find_checkpoint(source: str | os.PathLike[str]) -> Path:
     if not folder.is_dir():
         raise CheckpointNotFound(
             f"checkpoint {os.fspath(source)!r}: there is no such folder; pass the folder that "
-            f"holds {CONFIG_FILE}, or 'embedded' for the one that comes with the package (names on a "
-            "model hub are not read by this version)"
+            f"holds {CONFIG_FILE}, or 'embedded' for the one that comes with the package (names on "
+            "a model hub are not read by this version)"
         )
     return folder
 
@@ -95,7 +95,7 @@ def read_checkpoint(source: str | os.PathLike[str]) -> Checkpoint:
             "object belongs"
         )
     architecture = config.get("architecture", "cross_encoder")
-    if architecture not in _FILES:
+    if not isinstance(architecture, str) or architecture not in _FILES:
         raise CheckpointInvalid(
             f"checkpoint {str(folder)!r}: architecture {architecture!r} is not known to this "
             f"version, which reads {', '.join(_FILES)}"
@@ -165,7 +165,7 @@ def write_checkpoint(folder: str | os.PathLike[str], files: Mapping[str, bytes])
             target.rename(old)
         try:
             new.rename(target)
-        except OSError:
+        except BaseException:  # an interrupt must not cost the old folder either
             if old.exists():
                 old.rename(target)
             raise

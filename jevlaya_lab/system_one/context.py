@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,18 +42,28 @@ class ForwardPass:
 
 @dataclass(slots=True)
 class Timings:
-    """Where an agent run spent its time, in milliseconds, and what each pass held (L-41)."""
+    """Where an agent run spent its time, in milliseconds, and what each pass held (L-41).
+
+    ``step`` is the one that is going on: ``encode``, ``collate``, ``forward`` or ``decode``. A run
+    that failed in one of them keeps its name there; otherwise it is ``None``.
+    """
 
     encode_ms: float = 0.0
     collate_ms: float = 0.0
     forward_ms: float = 0.0
     decode_ms: float = 0.0
     forwards: list[ForwardPass] = field(default_factory=list)
+    step: str | None = None
 
-    def add_forward(self, forward: ForwardPass) -> None:
-        """Count one forward pass."""
-        self.forwards.append(forward)
-        self.forward_ms += forward.elapsed_ms
+    @contextmanager
+    def during(self, step: str) -> Iterator[None]:
+        """Name the step that a block is, and add its time to ``<step>_ms`` when it ends well."""
+        self.step = step
+        began = time.perf_counter()
+        yield
+        name = f"{step}_ms"
+        setattr(self, name, getattr(self, name) + (time.perf_counter() - began) * 1e3)
+        self.step = None
 
 
 @dataclass(eq=False)
@@ -137,8 +149,7 @@ class PredictContext:
                     f"ctx.skip() takes one result per state ({len(states)} here) or one for the "
                     f"whole call, got {len(results)}"
                 )
-            results = list(results)
-        self.results = results
+            self.results = list(results)
 
     def __repr__(self) -> str:
         n_states = len(self.states) if isinstance(self.states, (list, tuple)) else "?"
@@ -163,6 +174,6 @@ def aggregate_usage(results: Sequence[Any]) -> dict[str, int]:
         if isinstance(usage, Mapping):
             for key in total:
                 value = usage.get(key)
-                if isinstance(value, (int, float)):
+                if isinstance(value, (int, float)) and math.isfinite(value):
                     total[key] += int(value)
     return total

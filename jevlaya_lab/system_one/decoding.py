@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -188,20 +188,31 @@ def _threshold(value: Any) -> float:
     return float(value)
 
 
-def apply_min_confidence(results: Sequence[Any], thresholds: Thresholds) -> None:
+def apply_min_confidence(results: Any, thresholds: Thresholds) -> Any:
     """Mark each answer as ``passed``, ``abstained`` or ``unevaluated``; nothing else changes.
 
     Args:
         results: Results, also ones that a hook supplied; what is no answer is left alone.
-        thresholds: What :func:`check_min_confidence` gave; ``None`` writes nothing at all.
+        thresholds: What :func:`check_min_confidence` gave.
+
+    Returns:
+        ``results`` itself without thresholds; else a list of copies as deep as the marks go, since
+        results from a cache belong to the cache.
     """
-    if thresholds is None:
-        return
-    for result in results:
-        answers = result.get("answers") if isinstance(result, Mapping) else None
-        for answer in answers.values() if isinstance(answers, Mapping) else ():
-            if isinstance(answer, dict):
-                _gate(answer, thresholds)
+    if thresholds is None or not isinstance(results, (list, tuple)):
+        return results
+    return [_gated(result, thresholds) for result in results]
+
+
+def _gated(result: Any, thresholds: float | dict[str, float]) -> Any:
+    answers = result.get("answers") if isinstance(result, dict) else None
+    if not isinstance(answers, dict):
+        return result
+    marked = {qid: dict(a) if isinstance(a, dict) else a for qid, a in answers.items()}
+    for answer in marked.values():
+        if isinstance(answer, dict):
+            _gate(answer, thresholds)
+    return {**result, "answers": marked}
 
 
 def _gate(answer: dict[str, Any], thresholds: float | dict[str, float]) -> None:

@@ -1,90 +1,37 @@
-"""Hooks: what one is, the lists they are kept in, and how an event reaches them.
+"""The lists that hooks are kept in: process-wide, installed, per call, in this order.
 
-A hook is an object with any of the methods of :class:`Hook`. For each event every active hook that
-has the method runs, in order: process-wide, installed, per-call (L-2, L-37, L-42).
+A hook is an object with any of the methods of :class:`Hook`. What is put into a list is checked
+here (L-2, L-37, L-42).
 """
 
 from __future__ import annotations
 
 import math
 import threading
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from jevlaya_lab.system_one.calling import ChainLock, call_method
+from jevlaya_lab.system_one.calling import ChainLock
 from jevlaya_lab.system_one.context import PredictContext
+from jevlaya_lab.system_one.dispatch import ActiveHooks
 from jevlaya_lab.system_one.errors import InvalidHook, InvalidOption
-from jevlaya_lab.system_one.hook_log import snapshot
+from jevlaya_lab.system_one.events import EVENTS, BaseHook, Entry, Hook
 
 __all__ = [
     "EVENTS",
     "ActiveHooks",
     "BaseHook",
+    "CallableArg",
     "Hook",
     "HookArg",
     "HookRegistry",
     "add_default_hook",
     "clear_default_hooks",
     "default_hooks",
+    "entries",
     "set_default_hooks",
 ]
-
-EVENTS: Final = (
-    "on_predict_start",
-    "on_predict_end",
-    "on_route",
-    "on_load",
-    "on_evict",
-    "on_error",
-)
-
-
-class Hook(Protocol):
-    """The events a hook may listen to; implement any subset, as plain or ``async`` methods."""
-
-    def on_predict_start(self, ctx: PredictContext) -> Any:
-        """Before anything is computed: may rewrite states, questions or budgets, skip, or raise."""
-
-    def on_predict_end(self, ctx: PredictContext) -> Any:
-        """Last, on every path: may read and rewrite the results."""
-
-    def on_route(self, ctx: PredictContext) -> Any:
-        """After the Router decided, before it loads: may replace ``ctx.decision``."""
-
-    def on_load(self, ctx: PredictContext) -> Any:
-        """A checkpoint was built."""
-
-    def on_evict(self, ctx: PredictContext) -> Any:
-        """A checkpoint was released."""
-
-    def on_error(self, ctx: PredictContext) -> Any:
-        """The run failed with ``ctx.error``; ``on_predict_end`` follows."""
-
-
-class BaseHook:
-    """A hook that does nothing: subclass it and override the events you need."""
-
-    def on_predict_start(self, ctx: PredictContext) -> Any:
-        """See :class:`Hook`."""
-
-    def on_predict_end(self, ctx: PredictContext) -> Any:
-        """See :class:`Hook`."""
-
-    def on_route(self, ctx: PredictContext) -> Any:
-        """See :class:`Hook`."""
-
-    def on_load(self, ctx: PredictContext) -> Any:
-        """See :class:`Hook`."""
-
-    def on_evict(self, ctx: PredictContext) -> Any:
-        """See :class:`Hook`."""
-
-    def on_error(self, ctx: PredictContext) -> Any:
-        """See :class:`Hook`."""
-
 
 PredictCallable = Callable[[PredictContext], Any]
 HookArg = Any
@@ -100,14 +47,6 @@ class _Function:
             raise InvalidHook(f"{event}= takes a function of the context, got {function!r}")
         setattr(self, event, function)
         self.function = function
-
-
-class Entry(NamedTuple):
-    """A hook in a list: the object, the name that traces show, and where it came from."""
-
-    hook: Any
-    name: str
-    origin: str
 
 
 def entries(
@@ -214,68 +153,6 @@ def check_timeout(value: Any) -> float | None:
     return float(value)
 
 
-class ActiveHooks:
-    """The hooks of one call in their order, with the policy by which they run."""
-
-    __slots__ = ("entries", "lock", "raise_errors", "timeout")
-
-    def __init__(
-        self,
-        active: tuple[Entry, ...],
-        *,
-        raise_errors: bool = True,
-        timeout: float | None = None,
-        lock: ChainLock | None = None,
-    ) -> None:
-        self.entries = active
-        self.raise_errors = raise_errors
-        self.timeout = timeout
-        self.lock = lock
-
-    def dispatch(self, event: str, ctx: PredictContext) -> None:
-        """Run ``event`` on every hook that implements it, one after the other (L-37).
-
-        Raises:
-            BaseException: What a hook raised; the hooks after it do not run this event. With
-                ``raise_errors=False`` an ``Exception`` becomes a ``RuntimeWarning`` instead.
-        """
-        before = None
-        for position, (hook, name, origin) in enumerate(self.entries):
-            method = getattr(hook, event, None)
-            if method is None or getattr(method, "__func__", None) is _NO_OPS[event]:
-                continue
-            if before is None:
-                before = snapshot(ctx)
-            error: BaseException | None = None
-            began = time.perf_counter()
-            try:
-                if self.lock is None:
-                    call_method(method, ctx, self.timeout)
-                else:
-                    with self.lock.hold():
-                        began = time.perf_counter()
-                        call_method(method, ctx, self.timeout)
-            except BaseException as exc:
-                error = exc
-            ended = time.perf_counter()
-            after = snapshot(ctx)
-            ctx.hook_log.note(event, name, position, origin, began, ended, before, after, error)
-            before = after
-            if error is not None:
-                self._failed(name, event, error)
-
-    def _failed(self, name: str, event: str, error: BaseException) -> None:
-        if self.raise_errors or not isinstance(error, Exception):
-            raise error
-        warnings.warn(
-            f"hook {name}.{event} failed and was passed over: {type(error).__name__}: {error}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-_NO_OPS: Final = {event: getattr(BaseHook, event) for event in EVENTS}
-
 Self = TypeVar("Self", bound="HookRegistry")
 
 
@@ -373,4 +250,6 @@ class HookRegistry:
 
 
 def _is(entry: Entry, hook: Any) -> bool:
-    return entry.hook is hook or getattr(entry.hook, "function", None) is hook
+    # Equal, not identical: each read of a bound method gives a new object.
+    function = entry.hook.function if isinstance(entry.hook, _Function) else None
+    return entry.hook is hook or (function is not None and function == hook)

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
+from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.context import PredictContext, aggregate_usage, new_id
-from jevlaya_lab.system_one.hooks import ActiveHooks
+from jevlaya_lab.system_one.dispatch import ActiveHooks
 
 __all__ = ["CallScope", "current_call", "run"]
 
@@ -57,20 +58,22 @@ def run(
         BaseException: The first failure: of a start hook, of ``work``, else of an end hook. What
             fails after it is chained behind it and hides nothing (L-44).
     """
-    started: list[PredictContext] = []
+    started: list[tuple[PredictContext, CallScope]] = []
     outer = _SCOPE.get()
     call_id = new_id() if outer is None else outer.call_id
     parent = None if outer is None else outer.run_id
     try:
         for ctx in contexts:
             ctx.call_id, ctx.parent_run_id = call_id, parent
-            started.append(ctx)  # L-27: it counts as started before its first hook
-            _dispatch(hooks, "on_predict_start", ctx)
+            scope = CallScope(call_id, ctx.run_id)
+            started.append((ctx, scope))  # L-27: it counts as started before its first hook
+            _dispatch(hooks, "on_predict_start", ctx, scope)
             ctx.skipped = ctx.results is not None
-        alone = started[0].run_id if len(started) == 1 else parent
-        token = _SCOPE.set(CallScope(call_id, alone))
+        # What several runs share belongs to none of them.
+        inside = started[0][1] if len(started) == 1 else CallScope(call_id, parent)
+        token = _SCOPE.set(inside)
         try:
-            work(started)
+            work([ctx for ctx, _ in started])
         finally:
             _SCOPE.reset(token)
     except BaseException as failure:
@@ -78,28 +81,30 @@ def run(
         raise
     first = _finish(started, hooks, None)
     if first is not None:
-        raise first
+        raise_again(first)
 
 
 def _finish(
-    started: Sequence[PredictContext], hooks: ActiveHooks, failure: BaseException | None
+    started: Sequence[tuple[PredictContext, CallScope]],
+    hooks: ActiveHooks,
+    failure: BaseException | None,
 ) -> BaseException | None:
     """End every started run, last one first; the first error of an end hook comes back."""
     stopped = time.perf_counter()
-    for ctx in started:
+    for ctx, _ in started:
         ctx.error = failure
     first: BaseException | None = None
-    for ctx in reversed(started):
+    for ctx, scope in reversed(started):
         own = 0.0
         if failure is not None:
             began = time.perf_counter()
-            _chain(failure, _attempt(hooks, "on_error", ctx))
+            _chain(failure, _attempt(hooks, "on_error", ctx, scope))
             own = time.perf_counter() - began
         # Another run's hooks are not part of this one's time.
         ctx.elapsed_ms = (stopped - ctx.started_at + own) * 1e3
-        if ctx.results:
+        if isinstance(ctx.results, (list, tuple)) and ctx.results:  # a hook may leave anything
             ctx.usage = aggregate_usage(ctx.results)
-        later = _attempt(hooks, "on_predict_end", ctx)
+        later = _attempt(hooks, "on_predict_end", ctx, scope)
         if later is not None:
             if failure is not None:
                 _chain(failure, later)
@@ -110,41 +115,44 @@ def _finish(
     return first
 
 
-def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext) -> None:
+def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext, scope: CallScope) -> None:
     if not hooks.entries:
         return
-    token = _SCOPE.set(CallScope(ctx.call_id or "", ctx.run_id))
+    token = _SCOPE.set(scope)
     try:
         hooks.dispatch(event, ctx)
     finally:
         _SCOPE.reset(token)
 
 
-def _attempt(hooks: ActiveHooks, event: str, ctx: PredictContext) -> BaseException | None:
+def _attempt(
+    hooks: ActiveHooks, event: str, ctx: PredictContext, scope: CallScope
+) -> BaseException | None:
     try:
-        _dispatch(hooks, event, ctx)
+        _dispatch(hooks, event, ctx, scope)
     except BaseException as exc:
         return exc
     return None
 
 
 def _chain(first: BaseException, later: BaseException | None) -> None:
-    """Show a later error in the first one's traceback, without a ring in the chain."""
-    if later is None or later is first:
-        return
-    end = first
-    while end.__context__ is not None and end.__context__ is not later:
-        end = end.__context__
-    if end.__context__ is later:
-        return
-    # Raised while `first` was handled, so Python linked it back to `first` (or to a cause of it).
-    known = {id(first)}
+    """Show a later error in the first one's traceback, right behind it and without a ring.
+
+    What the caller was handling already stays behind both of them, untouched.
+    """
+    behind: list[BaseException] = []
     link: BaseException | None = first
-    while link is not None:
-        known.add(id(link))
+    while link is not None and not any(link is known for known in behind):
+        behind.append(link)
         link = link.__context__
-    step = later
-    while step.__context__ is not None and id(step.__context__) not in known:
+    if later is None or any(later is known for known in behind):
+        return
+    # Raised while `first` was handled, so Python linked `later` back to it, or to what is behind.
+    step, seen = later, {id(later)}
+    while step.__context__ is not None and id(step.__context__) not in seen:
+        if any(step.__context__ is known for known in behind):
+            break
         step = step.__context__
-    step.__context__ = None
-    end.__context__ = later
+        seen.add(id(step))
+    step.__context__ = first.__context__
+    first.__context__ = later

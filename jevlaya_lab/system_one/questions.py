@@ -276,7 +276,7 @@ def _choice_options(qid: Any, criteria: Any, _: Mapping[str, Any]) -> _Options:
                 "a label is the answer's key and its text: give a string, number or bool, and put "
                 "longer structures into its description",
             )
-        if not str(label).strip():
+        if not (_description(qid, f"label {i}", str(label)) or "").strip():
             raise _wrong(qid, f"label {i} is empty", "give every option a name")
         if isinstance(label, float) and not math.isfinite(label):
             raise _wrong(qid, f"label {i} is {label!r}", "give a finite number or a string")
@@ -359,7 +359,7 @@ def _noul_labels(qid: Any, labels: Any) -> tuple[str, ...]:
             f"bad labels {labels!r}",
             "give two different words, {'false': ..., 'true': ...}",
         )
-    return tuple(texts)
+    return tuple(_description(qid, "a label", text) or text for text in texts)
 
 
 def _instructions(qid: Any, definition: Mapping[str, Any]) -> str:

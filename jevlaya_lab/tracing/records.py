@@ -69,6 +69,7 @@ class RunRecord:
     skipped: bool
     error_type: str | None
     error_message: str | None
+    failed_step: str | None
     thread: str
 
 
@@ -115,6 +116,7 @@ def read_context(ctx: PredictContext, clock: float) -> RunRecord:
         skipped=ctx.skipped,
         error_type=type(ctx.error).__name__ if ctx.error is not None else None,
         error_message=str(ctx.error) if ctx.error is not None else None,
+        failed_step=timings.step if timings else None,
         thread=threading.current_thread().name,
     )
 

@@ -162,22 +162,13 @@ _STEPS: Final = ("encode", "collate", "forward", "decode")
 
 
 def _step_status(facts: dict[str, Any], broke: bool) -> dict[str, Status]:
-    """Which steps ran. A step's time is noted when it ends, so the first without any broke."""
-    if facts["forward_ms"] is None:
-        status: dict[str, Status] = dict.fromkeys(_STEPS, "skipped")
-        if broke:  # refused by the checks ahead of encoding
-            status["encode"] = "failed"
-        return status
-    if not broke:
-        return dict.fromkeys(_STEPS, "done")
-    reached = next((step for step in _STEPS if not facts[f"{step}_ms"]), "decode")
-    if reached == "decode" and (facts["n_rows"] or 0) < (facts["n_states"] or 0):
-        reached = "forward"  # a later chunk of several
-    at = _STEPS.index(reached)
-    return {
-        step: "done" if i < at else "failed" if i == at else "skipped"
-        for i, step in enumerate(_STEPS)
-    }
+    """Which steps ran, and which one broke. The checks ahead of them count as part of encode."""
+    ran: Status = "done" if facts["forward_ms"] is not None else "skipped"
+    status = dict.fromkeys(_STEPS, ran)
+    if broke and (facts["failed_step"] is not None or ran == "skipped"):
+        at = _STEPS.index(facts["failed_step"] or "encode")
+        status.update(dict.fromkeys(_STEPS[at:], "skipped"), **{_STEPS[at]: "failed"})
+    return status
 
 
 def _box(

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from jevlaya_lab.system_one.files import whole_file
 from jevlaya_lab.views.layout import Bar, Box, Layout
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ class Picture:
         Returns:
             The path.
         """
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(self.to_png())
-        return target
+        image = self.to_png()
+        with whole_file(path, binary=True) as file:
+            file.write(image)
+        return Path(path)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         size = {"width": int(self.layout.width), "height": int(self.layout.height)}

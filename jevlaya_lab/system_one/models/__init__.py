@@ -37,7 +37,8 @@ class Prepared:
         data: The network's own: token ids of heads, or embeddings.
         input_tokens: Tokens of questions and options that every state of the call is charged for.
         collapsed: ``{question id: {"total", "distinct", "tokens_per_option"}}`` of the questions
-            whose options can no longer be told apart after the cut to the budget.
+            whose options can no longer be told apart; the last is ``None`` where the budget did
+            not cut them.
         forwards: Forward passes that preparing took (embedding texts that were not kept).
     """
 
@@ -45,7 +46,7 @@ class Prepared:
     budget: Budget
     data: Any
     input_tokens: int = 0
-    collapsed: dict[Any, dict[str, int]] = field(default_factory=dict)
+    collapsed: dict[Any, dict[str, int | None]] = field(default_factory=dict)
     forwards: list[ForwardPass] = field(default_factory=list)
 
 
@@ -113,7 +114,7 @@ class Network(Protocol):
         ...
 
     def encode_state(self, text: str, *, keep_end: bool, prepared: Prepared) -> EncodedState:
-        """Turn one state's text into token rows; ``keep_end`` keeps its end where it is too long."""
+        """Turn a state's text into token rows; ``keep_end`` keeps its end where it is too long."""
         ...
 
     def collate(self, states: Sequence[EncodedState], prepared: Prepared) -> Batch:
