@@ -1,0 +1,584 @@
+"""Prove that the rules are guarded: break each one in a copy, and see a test that cites it fail.
+
+Run ``python tests/break_rules.py``; ``--rule L-39`` (repeatable) tries the mutations of one rule.
+It copies the package and its tests into a temporary folder, checks that the tests pass there, then
+applies one mutation at a time and runs the tests whose docstring begins with the rule's number.
+It prints what broke each mutation, and exits with 1 if one survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = "jevlaya_lab/system_one"
+TESTS = tuple(
+    f"tests/system_one/test_{name}.py"
+    for name in ("lifecycle", "hooks", "calling", "context", "questions", "agent", "encoding")
+)
+
+GUARDED = (
+    *("L-1", "L-2", "L-3", "L-4", "L-5", "L-6", "L-7", "L-8", "L-9", "L-10"),
+    *("L-21", "L-22", "L-25", "L-26", "L-27", "L-28"),
+    *("L-36", "L-37", "L-38", "L-39", "L-40", "L-41", "L-41a", "L-42", "L-43", "L-43a", "L-44"),
+)
+"""Rules of ``lifecycle.md`` that the runtime has to keep so far."""
+
+PROCESSES = 2
+TIME_LIMIT = 60.0
+
+
+class Mutation(NamedTuple):
+    """A change of the source that breaks a rule.
+
+    ``old`` must occur exactly once in ``file``, which lies in ``SOURCE``.
+    """
+
+    rule: str
+    breaks: str
+    file: str
+    old: str
+    new: str
+
+
+# Each line is a whole piece of source, so that a mutation reads like a diff.
+MUTATIONS = (
+    Mutation(
+        "L-1",
+        "predict passes on something else than [state]",
+        "agent.py",
+        "            [state],\n",
+        "            [str(state)],\n",
+    ),
+    Mutation(
+        "L-1",
+        "system_one goes past predict_batch",
+        "agent.py",
+        "    system_one = predict\n",
+        "    def system_one(self, state, questions, **_):\n"
+        "        return self._infer(PredictContext([state], questions), None, None)[0]\n",
+    ),
+    Mutation(
+        "L-2",
+        "per-call hooks run before the installed ones",
+        "hooks.py",
+        '_defaults + self._installed + entries("call", hooks, on_predict_start, on_predict_end)',
+        '_defaults + entries("call", hooks, on_predict_start, on_predict_end) + self._installed',
+    ),
+    Mutation(
+        "L-2",
+        "classes are taken for hooks",
+        "hooks.py",
+        "    if isinstance(hook, type):\n        raise InvalidHook(",
+        "    if hook is type:\n        raise InvalidHook(",
+    ),
+    Mutation(
+        "L-3",
+        "the context does not know its agent",
+        "agent.py",
+        "            agent=self,\n",
+        "            agent=None,\n",
+    ),
+    Mutation(
+        "L-4",
+        "budgets that a start hook sets are ignored",
+        "agent.py",
+        "self._budget_of(ctx.max_len, ctx.head_max_len)",
+        "self._budget_of(None, None)",
+    ),
+    Mutation(
+        "L-4",
+        "skip(None) undoes the skip of an earlier hook",
+        "context.py",
+        "            self.results = list(results)\n",
+        "            self.results = list(results)\n"
+        "        else:\n"
+        "            self.results = None\n",
+    ),
+    Mutation(
+        "L-5",
+        "the network runs although a hook skipped",
+        "agent.py",
+        "            if ctx.results is None:\n                ctx.results = self._infer(",
+        "            if True:\n                ctx.results = self._infer(",
+    ),
+    Mutation(
+        "L-5",
+        "skipping with an empty list is no skip",
+        "agent.py",
+        "            if ctx.results is None:\n                ctx.results = self._infer(",
+        "            if not ctx.results:\n                ctx.results = self._infer(",
+    ),
+    Mutation(
+        "L-6",
+        "all states are encoded before the first forward pass",
+        "agent.py",
+        "ahead = batch_size if batch_size is not None and not by_length else LOOK_AHEAD",
+        "ahead = LOOK_AHEAD",
+    ),
+    Mutation(
+        "L-6",
+        "a label that shows the same text twice gets through",
+        "questions.py",
+        "if label in first or str(label) in shown:",
+        "if label in first:",
+    ),
+    Mutation(
+        "L-6",
+        "one string is taken for a list of states",
+        "encoding.py",
+        "if isinstance(states, (str, bytes)) or not isinstance(states, (list, tuple)):",
+        "if not isinstance(states, (list, tuple, str)):",
+    ),
+    Mutation(
+        "L-7",
+        "KeyboardInterrupt goes past on_error",
+        "lifecycle.py",
+        "    except BaseException as failure:\n",
+        "    except Exception as failure:\n",
+    ),
+    Mutation(
+        "L-8",
+        "no end hook after a failure",
+        "lifecycle.py",
+        '        later = _attempt(hooks, "on_predict_end", ctx, scope)\n',
+        '        later = failure or _attempt(hooks, "on_predict_end", ctx, scope)\n',
+    ),
+    Mutation(
+        "L-8",
+        "usage is set where there are no results",
+        "lifecycle.py",
+        "isinstance(ctx.results, (list, tuple)) and ctx.results:",
+        "isinstance(ctx.results, (list, tuple)):",
+    ),
+    Mutation(
+        "L-8",
+        "the time of the error hooks is not counted",
+        "lifecycle.py",
+        "            own = time.perf_counter() - began\n",
+        "            own = 0.0\n",
+    ),
+    Mutation(
+        "L-9",
+        "the error hook gets a context of its own",
+        "lifecycle.py",
+        '_attempt(hooks, "on_error", ctx, scope)',
+        '_attempt(hooks, "on_error", __import__("copy").copy(ctx), scope)',
+    ),
+    Mutation(
+        "L-9",
+        "all runs have the same run_id",
+        "context.py",
+        "run_id: str = field(default_factory=new_id)",
+        'run_id: str = field(default="run")',
+    ),
+    Mutation(
+        "L-10",
+        "the call returns a copy of what the end hooks left",
+        "agent.py",
+        "        return ctx.results  # type: ignore[return-value]",
+        "        return list(ctx.results or ())  #",
+    ),
+    Mutation(
+        "L-21",
+        "all contexts are built before the first start hook",
+        "lifecycle.py",
+        "        for ctx in contexts:\n",
+        "        for ctx in list(contexts):\n",
+    ),
+    Mutation(
+        "L-22",
+        "a run ends before the next one starts",
+        "lifecycle.py",
+        "            ctx.skipped = ctx.results is not None\n",
+        "            ctx.skipped = ctx.results is not None\n"
+        '            _attempt(hooks, "on_predict_end", ctx, scope)\n',
+    ),
+    Mutation(
+        "L-25",
+        "a run's usage is that of its whole group",
+        "lifecycle.py",
+        "aggregate_usage(ctx.results)",
+        "aggregate_usage([r for c, _ in started for r in c.results or ()])",
+    ),
+    Mutation(
+        "L-26",
+        "runs end in the order in which they started",
+        "lifecycle.py",
+        "    for ctx, scope in reversed(started):\n",
+        "    for ctx, scope in started:\n",
+    ),
+    Mutation(
+        "L-27",
+        "a run counts as started after its start hooks only",
+        "lifecycle.py",
+        "            started.append((ctx, scope))"
+        "  # L-27: it counts as started before its first hook\n"
+        '            _dispatch(hooks, "on_predict_start", ctx, scope)\n',
+        '            _dispatch(hooks, "on_predict_start", ctx, scope)\n'
+        "            started.append((ctx, scope))\n",
+    ),
+    Mutation(
+        "L-27",
+        "runs that have results are not told of the failure",
+        "lifecycle.py",
+        "        ctx.error = failure\n",
+        "        ctx.error = failure if ctx.results is None else None\n",
+    ),
+    Mutation(
+        "L-27",
+        "on_predict_end of the failed runs is skipped",
+        "lifecycle.py",
+        '        later = _attempt(hooks, "on_predict_end", ctx, scope)\n',
+        '        later = None if failure else _attempt(hooks, "on_predict_end", ctx, scope)\n',
+    ),
+    Mutation(
+        "L-28",
+        "a failing end hook keeps the other runs from ending",
+        "lifecycle.py",
+        "    except BaseException as exc:\n        return exc\n",
+        "    except KeyError as exc:\n        return exc\n",
+    ),
+    Mutation(
+        "L-28",
+        "the last error of an end hook is raised, not the first",
+        "lifecycle.py",
+        "            elif first is None:\n",
+        "            elif first is not later:\n",
+    ),
+    Mutation(
+        "L-36",
+        "a call without questions reaches the network",
+        "agent.py",
+        "        if not texts or not questions:\n",
+        "        if not texts:\n",
+    ),
+    Mutation(
+        "L-37",
+        "end hooks run in reverse order",
+        "dispatch.py",
+        "in enumerate(self.entries):",
+        'in enumerate(self.entries[:: -1 if event == "on_predict_end" else 1]):',
+    ),
+    Mutation(
+        "L-38",
+        "the agent keeps the context of its last call",
+        "agent.py",
+        "        lifecycle.run((ctx,), active, work)\n        return ctx.results  #",
+        "        self._last = ctx\n        lifecycle.run((ctx,), active, work)\n"
+        "        return self._last.results  #",
+    ),
+    Mutation(
+        "L-38",
+        "hooks never run at once",
+        "hooks.py",
+        "lock=None if self.hooks_concurrent else self._chain_lock",
+        "lock=self._chain_lock",
+    ),
+    Mutation(
+        "L-39",
+        "hooks_concurrent=False has no effect",
+        "hooks.py",
+        "lock=None if self.hooks_concurrent else self._chain_lock",
+        "lock=None",
+    ),
+    Mutation(
+        "L-39",
+        "the lock is not re-entrant",
+        "calling.py",
+        "next((h for h in reversed(held) if h.of is self.of and h.active), None)",
+        "None",
+    ),
+    Mutation(
+        "L-39",
+        "a chain that was given up still counts as holding the lock",
+        "calling.py",
+        "if h.of is self.of and h.active)",
+        "if h.of is self.of)",
+    ),
+    Mutation(
+        "L-39",
+        "threads of one chain do not take turns",
+        "calling.py",
+        "self.of._lock if outer is None else outer.inner",
+        "self.of._lock if outer is None else threading.Lock()",
+    ),
+    Mutation(
+        "L-39",
+        "a hook under a timeout does not belong to the chain",
+        "calling.py",
+        "context.run(method, ctx)",
+        "method(ctx)",
+    ),
+    Mutation(
+        "L-39",
+        "an inner call's async hooks wait for the loop that waits for them",
+        "calling.py",
+        "_LEVEL.set(level + 1)",
+        "_LEVEL.set(level)",
+    ),
+    Mutation(
+        "L-40",
+        "every run opens a call of its own",
+        "lifecycle.py",
+        "call_id = new_id() if outer is None else outer.call_id",
+        "call_id = new_id()",
+    ),
+    Mutation(
+        "L-40",
+        "runs do not know their parent",
+        "lifecycle.py",
+        "parent = None if outer is None else outer.run_id",
+        "parent = None",
+    ),
+    Mutation(
+        "L-40",
+        "what the work calls is not under the run",
+        "lifecycle.py",
+        "started[0][1] if len(started) == 1 else CallScope(call_id, parent)",
+        "CallScope(call_id, parent)",
+    ),
+    Mutation(
+        "L-40",
+        "a finished call leaves its scope behind",
+        "lifecycle.py",
+        "        hooks.dispatch(event, ctx)\n    finally:\n        _SCOPE.reset(token)\n",
+        "        hooks.dispatch(event, ctx)\n    finally:\n        pass\n",
+    ),
+    Mutation(
+        "L-41",
+        "collating counts as encoding",
+        "agent.py",
+        '                with timings.during("collate"):\n',
+        '                with timings.during("encode"):\n',
+    ),
+    Mutation(
+        "L-41",
+        "embedding the questions is no forward time",
+        "agent.py",
+        "        timings.forward_ms += embedding_ms\n",
+        "",
+    ),
+    Mutation(
+        "L-41",
+        "padding is not counted",
+        "agent.py",
+        "batch.n_tokens, batch.n_padding, elapsed_ms",
+        "batch.n_tokens, 0, elapsed_ms",
+    ),
+    Mutation(
+        "L-41a",
+        "a hook's changes are put down to the hooks behind it as well",
+        "dispatch.py",
+        "                before = after\n",
+        "",
+    ),
+    Mutation(
+        "L-41a",
+        "the notes keep the exception, and with it the agent",
+        "dispatch.py",
+        '                text = f"{type(error).__name__}: {error}"\n',
+        "                text = error\n",
+    ),
+    Mutation(
+        "L-41a",
+        "waiting for the lock counts as the hook's time",
+        "dispatch.py",
+        "                    with self.lock.hold():\n                        began = now()\n",
+        "                    with self.lock.hold():\n",
+    ),
+    Mutation(
+        "L-42",
+        "hooks_raise=False swallows an interrupt",
+        "dispatch.py",
+        "if self.raise_errors or not isinstance(error, Exception):",
+        "if self.raise_errors:",
+    ),
+    Mutation(
+        "L-42",
+        "process-wide hooks run behind the installed ones",
+        "hooks.py",
+        "            _defaults + self._installed + entries(",
+        "            self._installed + _defaults + entries(",
+    ),
+    Mutation(
+        "L-42",
+        "hooks_timeout has no effect",
+        "dispatch.py",
+        "                elif self.lock is None:\n"
+        "                    call_method(method, ctx, self.timeout)\n",
+        "                elif self.lock is None:\n"
+        "                    call_method(method, ctx, None)\n",
+    ),
+    Mutation(
+        "L-43",
+        "async hooks are not awaited",
+        "dispatch.py",
+        "                        finish_call(result)\n",
+        "                        result.close()\n",
+    ),
+    Mutation(
+        "L-43",
+        "async hooks need a thread without a running loop",
+        "calling.py",
+        "asyncio.run_coroutine_threadsafe(run(), loop).result(timeout)",
+        "asyncio.run(run())",
+    ),
+    Mutation(
+        "L-43a",
+        "each async hook gets another loop",
+        "calling.py",
+        "        return _LOOPS[level].loop()\n",
+        '        return _PrivateLoop("another").loop()\n',
+    ),
+    Mutation(
+        "L-44",
+        "a failing on_error hides the failure",
+        "lifecycle.py",
+        '_chain(failure, _attempt(hooks, "on_error", ctx, scope))',
+        '_dispatch(hooks, "on_error", ctx, scope)',
+    ),
+    Mutation(
+        "L-44",
+        "a failing on_predict_end hides the failure",
+        "lifecycle.py",
+        "            if failure is not None:\n                _chain(failure, later)\n",
+        "            if failure is not None:\n                raise later\n",
+    ),
+    Mutation(
+        "L-44",
+        "an exception that the caller was handling gets later errors chained onto it",
+        "lifecycle.py",
+        "    step.__context__ = first.__context__\n    first.__context__ = later\n",
+        "    step.__context__ = None\n    behind[-1].__context__ = later\n",
+    ),
+)
+
+
+class Verdict(NamedTuple):
+    """What came of one mutation: the test that failed, or what is wrong with the proof."""
+
+    mutation: Mutation
+    failed_test: str | None
+    problem: str | None
+
+
+def cited_tests() -> dict[str, list[str]]:
+    """The tests by the rule with which their docstring begins, as pytest's node ids."""
+    found: dict[str, list[str]] = {}
+    for module in TESTS:
+        for node in ast.parse((ROOT / module).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                cited = re.match(r"(L-\d+[a-z]?): ", ast.get_docstring(node) or "")
+                if cited:
+                    found.setdefault(cited[1], []).append(f"{module}::{node.name}")
+    return found
+
+
+def faults() -> Iterator[str]:
+    """What keeps the table of mutations from proving anything."""
+    cited, broken = cited_tests(), {mutation.rule for mutation in MUTATIONS}
+    for rule in GUARDED:
+        if rule not in cited:
+            yield f"no test cites {rule}"
+        if rule not in broken:
+            yield f"no mutation breaks {rule}"
+    for mutation in MUTATIONS:
+        text = (ROOT / SOURCE / mutation.file).read_text(encoding="utf-8")
+        if (n := text.count(mutation.old)) != 1:
+            yield (
+                f"{mutation.rule} ({mutation.breaks}): its old text occurs {n} times "
+                f"in {mutation.file}"
+            )
+
+
+def copy_project(target: Path) -> Path:
+    """The package without its checkpoints, and the tests that are needed."""
+    unwanted = shutil.ignore_patterns("checkpoints", "__pycache__")
+    shutil.copytree(ROOT / "jevlaya_lab", target / "jevlaya_lab", ignore=unwanted)
+    shutil.copy(ROOT / "pyproject.toml", target)
+    for name in ("tests/conftest.py", "tests/fakes.py", *TESTS):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def run_tests(folder: Path, tests: list[str]) -> tuple[int | None, str]:
+    """Exit status and output of pytest in a copy; no status where it took too long."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rf"]
+    command += ["-p", "no:randomly", "-p", "no:cacheprovider", *tests]
+    # What hangs because of a mutation shall not hang for long.
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TEST_PATIENCE": "3"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"still running after {TIME_LIMIT:g} s"
+    return done.returncode, done.stdout + done.stderr
+
+
+def try_mutation(mutation: Mutation, original: Path, tests: list[str]) -> Verdict:
+    """Break the rule in a copy and run the tests that cite it."""
+    with tempfile.TemporaryDirectory(prefix="broken-rule-") as name:
+        copy = Path(name) / "project"
+        shutil.copytree(original, copy, ignore=shutil.ignore_patterns(".hypothesis"))
+        path = copy / SOURCE / mutation.file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(mutation.old) == 1
+        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        status, output = run_tests(copy, tests)
+    failed = re.search(r"^FAILED \S*?(test_\w+\.py::.+?)(?: - .*)?$", output, re.MULTILINE)
+    if status == 0:
+        return Verdict(mutation, None, "survived: every test that cites the rule passes")
+    if status != 1 or failed is None:
+        return Verdict(mutation, None, f"no test could be run: {output[-2000:]}")
+    return Verdict(mutation, failed[1], None)
+
+
+def main(rules: list[str] | None = None) -> int:
+    """Try all mutations, or those of some rules; print a table; 1 if one survives."""
+    began = time.perf_counter()
+    if found := list(faults()):
+        print("\n".join(found))
+        return 1
+    wanted = [mutation for mutation in MUTATIONS if not rules or mutation.rule in rules]
+    cited = cited_tests()
+    with tempfile.TemporaryDirectory(prefix="rules-") as name:
+        original = copy_project(Path(name))
+        every_test = sorted({test for tests in cited.values() for test in tests})
+        status, output = run_tests(original, every_test)
+        if status != 0:
+            print(f"the tests fail on the unbroken package:\n{output}")
+            return 1
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            verdicts = list(pool.map(lambda m: try_mutation(m, original, cited[m.rule]), wanted))
+    width = max(len(mutation.breaks) for mutation in wanted)
+    print(f"{'rule':6} {'mutation':{width}} failing test")
+    for mutation, failed_test, problem in verdicts:
+        print(f"{mutation.rule:6} {mutation.breaks:{width}} {failed_test or problem}")
+    survivors = [verdict for verdict in verdicts if verdict.problem]
+    print(
+        f"{len(verdicts)} mutations, {len(survivors)} of them not caught, "
+        f"{len(every_test)} tests that cite a rule, {time.perf_counter() - began:.0f} s"
+    )
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rule", action="append", help="try the mutations of this rule only")
+    sys.exit(main(parser.parse_args().rule))

@@ -1,0 +1,138 @@
+"""Lab: which data it takes, what comes back, and what is refused before anything is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jevlaya_lab import Agent, BaseHook, Choice, Lab, Noul, Score
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidState
+from jevlaya_lab.system_one.models.instant import InstantNetwork
+
+QUESTIONS = {
+    "team": Choice("Which team?", ["alpha", "beta"]),
+    "level": Score("How much?", ["low", "mid", "high"]),
+    "sure": Noul("Is it sure?"),
+}
+
+
+@pytest.fixture
+def lab():
+    return Lab(Agent("instant", network=InstantNetwork()))
+
+
+def test_answers_come_on_the_same_index_in_the_right_types(lab):
+    data = pd.DataFrame({"text": ["bbb", "aaa", "b"]}, index=["x", "y", "x"])
+    before = data.copy()
+    answers = lab.predict(data, QUESTIONS, state="text")
+    assert list(answers.columns) == ["team", "level", "sure"]
+    assert list(answers.index) == ["x", "y", "x"]
+    assert answers["team"].tolist() == ["beta", "alpha", "beta"]
+    assert list(answers["team"].cat.categories) == ["alpha", "beta"]
+    assert not answers["team"].cat.ordered
+    assert answers.dtypes[["level", "sure"]].tolist() == [np.dtype("float64")] * 2
+    pd.testing.assert_frame_equal(data, before)
+    assert lab.answers is answers
+
+
+def test_a_multi_index_and_a_series_keep_their_index(lab):
+    index = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["k", "n"])
+    answers = lab.predict(pd.Series(["aa", "bb"], index=index), QUESTIONS)
+    pd.testing.assert_index_equal(answers.index, index)
+
+
+def test_lists_single_states_and_nothing_at_all(lab):
+    assert len(lab.predict(["a", {"b": 1}, ["turn one", "turn two"]], QUESTIONS)) == 3
+    assert len(lab.predict("a", QUESTIONS)) == 1
+    assert len(lab.predict({"a": 1}, QUESTIONS)) == 1
+    empty = lab.predict([], QUESTIONS)
+    assert empty.empty
+    assert list(empty.columns) == list(QUESTIONS)
+    assert str(empty["team"].dtype) == "category"
+
+
+def test_detail_adds_confidences_and_probabilities(lab):
+    answers = lab.predict(["aab"], QUESTIONS, detail=True)
+    row = answers.iloc[0]
+    assert row["team__p_alpha"] + row["team__p_beta"] == pytest.approx(1, abs=1e-3)
+    assert row["team__answer_confidence"] == max(row["team__p_alpha"], row["team__p_beta"])
+    assert {"level__p_0", "level__p_2", "sure__confidence"} <= set(answers.columns)
+
+
+def test_several_columns_and_a_function_make_states(lab):
+    seen = []
+    data = pd.DataFrame({"a": ["x", None], "n": [1, 2], "other": [0, 0]})
+    lab.predict(
+        data, QUESTIONS, state=["a", "n"], on_predict_start=lambda ctx: seen.extend(ctx.states)
+    )
+    assert seen == [{"a": "x", "n": 1}, {"a": None, "n": 2}]
+    seen.clear()
+    lab.predict(
+        data,
+        QUESTIONS,
+        state=lambda row: f"{row['n']}!",
+        on_predict_start=lambda ctx: seen.extend(ctx.states),
+    )
+    assert seen == ["1!", "2!"]
+
+
+def test_each_chunk_is_a_run_of_the_trace(lab):
+    lab.predict(["a"] * 7, QUESTIONS, chunk_size=3, progress=False)
+    assert lab.trace.runs["n_states"].tolist() == [3, 3, 1]
+    lab.clear()
+    assert lab.trace.runs.empty
+    assert lab.answers is None
+
+
+def test_hooks_of_a_call_run_before_the_recorder(lab):
+    class Later(BaseHook):
+        def on_predict_end(self, ctx):
+            ctx.results = list(ctx.results)
+
+    lab.predict(["a"], QUESTIONS, hooks=Later())
+    assert lab.trace.events["hook"].str.endswith("Later").tolist() == [True]
+    assert lab.trace.events["changed"].tolist() == ["results"]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (pd.DataFrame({"t": ["a"]}), {}, "state= is missing.*columns are"),
+        (pd.DataFrame({"t": ["a"]}), {"state": "text"}, "no column 'text'"),
+        (pd.DataFrame({"t": ["a"]}), {"state": ["t", "u"]}, "no column 'u'"),
+        (["a"], {"state": "t"}, "names columns of a DataFrame; this data is a list"),
+        (pd.Series(["a", None], index=["x", "y"]), {}, "state at index 'y' is missing"),
+        (pd.Series(["a", float("nan")]), {}, "state at index 1 is missing"),
+        (["a", None], {}, "state 1 is None"),
+        (7, {}, "the data is a int"),
+        (["a"], {"chunk_size": 0}, "chunk_size must be a whole number"),
+        (["a", {"b": {1, 2}}], {}, r"state 1 \(dict\) cannot be written as JSON"),
+    ],
+)
+def test_bad_data_is_refused_before_anything_is_asked(lab, data, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        lab.predict(data, QUESTIONS, **options)
+    assert lab.trace.runs.empty
+
+
+def test_a_bad_question_is_refused_before_anything_is_asked(lab):
+    with pytest.raises(InvalidInput, match="question 'q': unknown type"):
+        lab.predict(["a"], {"q": {"type": "chioce", "instructions": "?"}})
+    assert lab.trace.runs.empty
+
+
+def test_the_lifecycle_picture_is_of_the_run_asked_for(lab):
+    with pytest.raises(InvalidInput, match="nothing was recorded yet"):
+        lab.lifecycle()
+    lab.predict(["a", "b"], QUESTIONS, chunk_size=1, progress=False)
+    first, last = lab.trace.runs["run_id"]
+    assert last[:8] in lab.lifecycle().layout.subtitle
+    assert first[:8] in lab.lifecycle(first[:12]).layout.subtitle
+    with pytest.raises(InvalidInput, match="0 recorded runs have an id that begins with 'zz'"):
+        lab.lifecycle("zz")
+
+
+def test_errors_are_of_the_kinds_that_their_names_say():
+    assert issubclass(InvalidState, TypeError)
+    assert issubclass(InvalidOption, ValueError)
