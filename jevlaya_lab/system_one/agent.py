@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from jevlaya_lab.system_one import lifecycle
+from jevlaya_lab.system_one.calibration import Calibration, read_calibration, write_calibration
 from jevlaya_lab.system_one.checkpoint import Checkpoint, read_checkpoint
 from jevlaya_lab.system_one.context import ForwardPass, PredictContext, Timings
 from jevlaya_lab.system_one.decoding import (
-    Calibration,
     apply_min_confidence,
     check_min_confidence,
     decode_answer,
     empty_result,
 )
-from jevlaya_lab.system_one.devices import choose_device
+from jevlaya_lab.system_one.devices import choose_device, out_of_memory
 from jevlaya_lab.system_one.encoding import LOOK_AHEAD, check_count, check_states, chunks
 from jevlaya_lab.system_one.errors import InvalidResult
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
@@ -36,9 +38,15 @@ class Agent(HookRegistry):
     """A checkpoint, ready to answer; may be used from many threads at once (L-38).
 
     Args:
-        model_id_or_path: ``"embedded"`` for the checkpoint that comes with the package, or a
-            checkpoint folder.
+        model_id_or_path: ``"embedded"`` for the checkpoint that comes with the package, a
+            checkpoint folder, or ``org/name`` on a Hugging Face Hub.
         device: ``None`` for the best there is, or a name such as ``"cpu"`` or ``"cuda:1"``.
+        token: Access token for the hub.
+        subfolder: The folder of the source that is the checkpoint.
+        revision: Branch, tag or commit on the hub.
+        expected_sha256: Digests by file name, checked before the file is read.
+        lang_temperatures: Temperatures by language, ``{"de": {"temperature": [3 numbers]}}``.
+        calibration: A calibration file that replaces the checkpoint's temperatures.
         network: A network to use instead of loading a checkpoint; ``model_id_or_path`` is then only
             its name.
         config: The config of such a network (temperatures).
@@ -54,6 +62,9 @@ class Agent(HookRegistry):
         config: The checkpoint's config.
         network: The network.
         calibration: The temperatures in use.
+        memory_split_count: How often a forward pass was split because memory ran out.
+        cpu_fallback_count: How often a state was answered on the CPU for the same reason.
+        last_fallback_reason: What the device said then; ``None`` where it never happened.
 
     Raises:
         CheckpointNotFound: No checkpoint there, or a file of it is missing.
@@ -67,6 +78,12 @@ class Agent(HookRegistry):
         model_id_or_path: str | os.PathLike[str] = "embedded",
         device: Any = None,
         *,
+        token: str | None = None,
+        subfolder: str | None = None,
+        revision: str | None = None,
+        expected_sha256: Mapping[str, str] | None = None,
+        lang_temperatures: Mapping[str, Any] | None = None,
+        calibration: str | os.PathLike[str] | None = None,
         network: Network | None = None,
         config: Mapping[str, Any] | None = None,
         hooks: HookArg = None,
@@ -80,12 +97,27 @@ class Agent(HookRegistry):
             hooks, on_predict_start, on_predict_end, hooks_raise, hooks_concurrent, hooks_timeout
         )
         self.model_id = os.fspath(model_id_or_path)
+        self.subfolder = subfolder
+        self.memory_split_count = 0
+        self.cpu_fallback_count = 0
+        self.last_fallback_reason: str | None = None
         if network is None:
-            checkpoint = read_checkpoint(model_id_or_path)
-            network, config = _load(checkpoint, device), checkpoint.config
-        self.network = network
-        self.config = dict(config or {})
-        self.calibration = Calibration.from_config(self.config)
+            checkpoint = read_checkpoint(
+                model_id_or_path,
+                subfolder=subfolder,
+                revision=revision,
+                token=token,
+                expected_sha256=expected_sha256,
+            )
+            self.config, temperatures = checkpoint.config, checkpoint.calibration
+        else:
+            self.config = dict(config or {})
+            temperatures = Calibration.from_config(self.config)
+        if calibration is not None:
+            temperatures = self._calibration_from(calibration)
+        self.calibration = temperatures.with_languages(lang_temperatures)
+        # Last, since this is what takes time: whatever is wrong with the rest is said before.
+        self.network = _load(checkpoint, device) if network is None else network
 
     def predict_batch(
         self,
@@ -93,6 +125,7 @@ class Agent(HookRegistry):
         questions: Questions,
         batch_size: int | None = None,
         *,
+        lang: str | None = None,
         hooks: HookArg = None,
         on_predict_start: CallableArg = None,
         on_predict_end: CallableArg = None,
@@ -109,6 +142,7 @@ class Agent(HookRegistry):
             states: A list of states: text, JSON objects, or conversations (lists of turns).
             questions: ``{id: definition}``, plain dicts or ``Choice``, ``Score``, ``Noul``.
             batch_size: States per forward pass. ``None`` fills each pass up to a token budget.
+            lang: Code of the states' language, where the agent has ``lang_temperatures`` for it.
             hooks: Hooks for this call, run after the installed ones.
             on_predict_start: Functions run as start hooks after those.
             on_predict_end: Functions run as end hooks after those.
@@ -151,7 +185,7 @@ class Agent(HookRegistry):
 
         def work(_: Sequence[PredictContext]) -> None:
             if ctx.results is None:
-                ctx.results = self._infer(ctx, batch_size, sort_by_length)
+                ctx.results = self._infer(ctx, batch_size, sort_by_length, lang)
             ctx.results = apply_min_confidence(ctx.results, thresholds)
 
         lifecycle.run((ctx,), active, work)
@@ -162,6 +196,7 @@ class Agent(HookRegistry):
         state: Any,
         questions: Questions,
         *,
+        lang: str | None = None,
         hooks: HookArg = None,
         on_predict_start: CallableArg = None,
         on_predict_end: CallableArg = None,
@@ -176,6 +211,7 @@ class Agent(HookRegistry):
         Args:
             state: Text, a JSON object, or a conversation as a list of turns.
             questions: As for :meth:`predict_batch`, like all other arguments.
+            lang: See :meth:`predict_batch`.
             hooks: See :meth:`predict_batch`.
             on_predict_start: See :meth:`predict_batch`.
             on_predict_end: See :meth:`predict_batch`.
@@ -195,6 +231,7 @@ class Agent(HookRegistry):
         results = self.predict_batch(
             [state],
             questions,
+            lang=lang,
             hooks=hooks,
             on_predict_start=on_predict_start,
             on_predict_end=on_predict_end,
@@ -213,7 +250,11 @@ class Agent(HookRegistry):
     system_one = predict
 
     def _infer(
-        self, ctx: PredictContext, batch_size: int | None, sort_by_length: bool | None
+        self,
+        ctx: PredictContext,
+        batch_size: int | None,
+        sort_by_length: bool | None,
+        lang: str | None,
     ) -> list[dict[str, Any]]:
         """Everything between the start hooks and the end hooks: checks, then the four steps."""
         texts = check_states(ctx.states)
@@ -236,15 +277,13 @@ class Agent(HookRegistry):
                 ]
             lengths, rows = [e.longest for e in window], [len(e.rows) for e in window]
             for chunk in chunks(lengths, rows, batch_size, by_length):
-                with timings.during("collate"):
-                    batch = self.collate([window[i] for i in chunk], prepared)
-                with timings.during("forward"):
-                    logits = self._forward(batch, prepared, timings)
-                found.update({first + i: (logits, row) for row, i in enumerate(chunk)})
+                for i, logits, row in self._run(chunk, window, prepared, timings):
+                    found[first + i] = (logits, row)
             encoded.extend(window)
         with timings.during("decode"):
             return [
-                self._decode_answers(*found[i], state, prepared) for i, state in enumerate(encoded)
+                self._decode_answers(*found[i], state, prepared, lang)
+                for i, state in enumerate(encoded)
             ]
 
     def _budget_of(self, max_len: Any, head_max_len: Any) -> Budget:
@@ -269,13 +308,61 @@ class Agent(HookRegistry):
     def _encode_state(self, text: str, keep_end: bool, prepared: Prepared) -> EncodedState:
         return self.network.encode_state(text, keep_end=keep_end, prepared=prepared)
 
+    def _run(
+        self,
+        chunk: Sequence[int],
+        window: Sequence[EncodedState],
+        prepared: Prepared,
+        timings: Timings,
+    ) -> Iterator[tuple[int, Logits, int]]:
+        """Collate and forward some states of a window; where memory runs out, in halves.
+
+        Yields:
+            Index in the window, the logits of the pass it was in, and its place there.
+        """
+        try:
+            with timings.during("collate"):
+                batch = self.collate([window[i] for i in chunk], prepared)
+            with timings.during("forward"):
+                logits = self._forward(batch, prepared, timings)
+        except Exception as exc:
+            if not out_of_memory(exc):
+                raise
+            self.last_fallback_reason = f"{type(exc).__name__}: {exc}"
+            if len(chunk) == 1:
+                twin = self.network.on_cpu()
+                if twin is self.network:
+                    raise
+                self.cpu_fallback_count += 1
+                with timings.during("forward"):
+                    yield chunk[0], self._on_cpu(twin, window[chunk[0]], prepared, timings), 0
+                return
+        else:
+            for row, i in enumerate(chunk):
+                yield i, logits, row
+            return
+        # Outside of the handler, which would keep what the failed pass had allocated.
+        self.memory_split_count += 1
+        middle = len(chunk) // 2
+        for half in (chunk[:middle], chunk[middle:]):
+            yield from self._run(half, window, prepared, timings)
+
+    def _on_cpu(
+        self, twin: Network, state: EncodedState, prepared: Prepared, timings: Timings
+    ) -> Logits:
+        there = twin.prepare(prepared.questions, prepared.budget)
+        timings.forwards += there.forwards
+        return self._forward(twin.collate([state], there), there, timings, twin)
+
     def collate(self, states: Sequence[EncodedState], prepared: Prepared) -> Batch:
         """Pad encoded states into the batch of one forward pass."""
         return self.network.collate(states, prepared)
 
-    def _forward(self, batch: Batch, prepared: Prepared, timings: Timings) -> Logits:
+    def _forward(
+        self, batch: Batch, prepared: Prepared, timings: Timings, network: Network | None = None
+    ) -> Logits:
         began = time.perf_counter()
-        logits = self.network.forward(batch, prepared)
+        logits = (network or self.network).forward(batch, prepared)
         elapsed_ms = (time.perf_counter() - began) * 1e3
         timings.forwards.append(
             ForwardPass("states", batch.n_rows, batch.n_tokens, batch.n_padding, elapsed_ms)
@@ -283,11 +370,16 @@ class Agent(HookRegistry):
         return logits
 
     def _decode_answers(
-        self, logits: Logits, row: int, state: EncodedState, prepared: Prepared
+        self,
+        logits: Logits,
+        row: int,
+        state: EncodedState,
+        prepared: Prepared,
+        lang: str | None = None,
     ) -> dict[str, Any]:
         acts = logits.act[row] if logits.act is not None else [None] * len(prepared.questions)
         answers = {
-            question.id: decode_answer(question, values, self.calibration, act)
+            question.id: decode_answer(question, values, self.calibration, act, lang)
             for question, values, act in zip(
                 prepared.questions, logits.options[row], acts, strict=True
             )
@@ -304,6 +396,37 @@ class Agent(HookRegistry):
             usage["options"] = {qid: dict(found) for qid, found in prepared.collapsed.items()}
         return {"model": self.model_id, "answers": answers, "usage": usage}
 
+    def save_calibration(self, path: str | os.PathLike[str]) -> Path:
+        """Write the temperatures in use, and which checkpoint they are for, in laya's form.
+
+        Returns:
+            The path.
+        """
+        return write_calibration(
+            self.calibration,
+            path,
+            model=self.model_id,
+            config=self.config,
+            subfolder=self.subfolder,
+        )
+
+    def load_calibration(self, path: str | os.PathLike[str]) -> None:
+        """Use the temperatures of a file written here or by ``laya``; those of languages stay.
+
+        A file that was fitted for another checkpoint is taken with a ``UserWarning``.
+
+        Raises:
+            CheckpointNotFound: There is no such file.
+            CheckpointInvalid: It has another shape; the temperatures in use are kept.
+        """
+        languages = self.calibration.by_language
+        self.calibration = replace(self._calibration_from(path), by_language=languages)
+
+    def _calibration_from(self, path: str | os.PathLike[str]) -> Calibration:
+        return read_calibration(
+            path, model=self.model_id, config=self.config, subfolder=self.subfolder
+        )
+
     def __repr__(self) -> str:
         facts = self.network.info()
         device = f", device={facts['device']!r}" if "device" in facts else ""
@@ -312,6 +435,11 @@ class Agent(HookRegistry):
 
 def _load(checkpoint: Checkpoint, device: Any) -> Network:
     # Torch is loaded here and not at import, so that a script that only reads traces starts fast.
-    from jevlaya_lab.system_one.models.bi_encoder import BiEncoder
+    place = choose_device(device)
+    if checkpoint.architecture == "bi_encoder":
+        from jevlaya_lab.system_one.models.bi_encoder import BiEncoder
 
-    return BiEncoder.from_folder(checkpoint.folder, checkpoint.config, choose_device(device))
+        return BiEncoder.from_folder(checkpoint.folder, checkpoint.config, place)
+    from jevlaya_lab.system_one.models.loading import load_cross_encoder
+
+    return load_cross_encoder(checkpoint.folder, checkpoint.config, place)

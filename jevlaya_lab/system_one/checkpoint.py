@@ -1,8 +1,8 @@
-"""Checkpoints on disk: find one, verify it, read it, write one.
+"""Checkpoints: find one on disk or on a hub, verify it, read it, write one.
 
 A checkpoint is a folder with ``rl_agent_config.json``; its ``architecture`` says which network the
-other files hold. The config may pin files by SHA-256 under ``sha256``; pins are checked before any
-of these files is parsed.
+other files hold (none means laya's cross-encoder). Files may be pinned by SHA-256, by the caller or
+in the config under ``sha256``; a pinned file is checked before any byte of it is parsed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from jevlaya_lab.system_one.calibration import Calibration
 from jevlaya_lab.system_one.errors import CheckpointInvalid, CheckpointNotFound
 
 __all__ = ["EMBEDDED", "Checkpoint", "find_checkpoint", "read_checkpoint", "write_checkpoint"]
@@ -32,7 +33,17 @@ _FILES: Final = {
         "encoder/model.safetensors",
         "head.safetensors",
     ),
+    "cross_encoder": ("model.safetensors", "encoder/config.json", "tokenizer/tokenizer.json"),
 }
+_ON_A_HUB: Final = (
+    CONFIG_FILE,
+    "model.safetensors",
+    "head.safetensors",
+    "tokenizer/*",
+    "encoder/*",
+)
+_LAYOUTS: Final = ("sequential", "parallel")
+_AMP_DTYPES: Final = ("bf16", "bfloat16", "fp16", "float16", "fp32", "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,90 +52,147 @@ class Checkpoint:
 
     Attributes:
         folder: Where it lies.
-        config: Its ``rl_agent_config.json``.
+        config: Its ``rl_agent_config.json``, checked.
         architecture: Which network it is for.
+        calibration: Its temperatures.
     """
 
     folder: Path
     config: dict[str, Any]
     architecture: str
+    calibration: Calibration
 
 
-def find_checkpoint(source: str | os.PathLike[str]) -> Path:
-    """The folder that a name or path stands for.
+def find_checkpoint(
+    source: str | os.PathLike[str],
+    *,
+    subfolder: str | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+) -> Path:
+    """The folder that a name or path stands for; a hub's files are fetched where need be.
 
     Args:
-        source: ``"embedded"``, or the path of a folder.
+        source: ``"embedded"``, the path of a folder, or ``org/name`` on a Hugging Face Hub.
+        subfolder: The folder inside of it that is the checkpoint.
+        revision: Branch, tag or commit on the hub.
+        token: Access token for the hub; ``None`` for the one of ``HF_TOKEN`` or ``hf auth login``.
 
     Raises:
-        CheckpointNotFound: There is no such folder.
+        CheckpointNotFound: There is no such folder or repository, or it cannot be reached.
+        CheckpointInvalid: A download broke off or arrived damaged.
     """
+    from jevlaya_lab.system_one.hub import fetch, parse_source
+
     if source == "embedded":
         return EMBEDDED
     folder = Path(source).expanduser()
-    if not folder.is_dir():
+    if folder.is_dir():
+        found = folder / _inside(subfolder) if subfolder else folder
+        if not found.is_dir():
+            raise CheckpointNotFound(
+                f"checkpoint {os.fspath(source)!r}: it has no sub-folder {subfolder!r}"
+            )
+        return found
+    on_hub = parse_source(source) if isinstance(source, str) else None
+    if on_hub is None:
         raise CheckpointNotFound(
             f"checkpoint {os.fspath(source)!r}: there is no such folder; pass the folder that "
-            f"holds {CONFIG_FILE}, or 'embedded' for the one that comes with the package (names on "
-            "a model hub are not read by this version)"
+            f"holds {CONFIG_FILE}, org/name on a hub, or 'embedded' for the one that comes with "
+            "the package"
         )
-    return folder
+    return fetch(on_hub.repo, _ON_A_HUB, subfolder=subfolder, revision=revision, token=token)
 
 
-def read_checkpoint(source: str | os.PathLike[str]) -> Checkpoint:
-    """Find a checkpoint and check its files, without parsing any weights.
+def read_checkpoint(
+    source: str | os.PathLike[str],
+    *,
+    subfolder: str | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+    expected_sha256: Mapping[str, str] | None = None,
+) -> Checkpoint:
+    """Find a checkpoint and check its files and its config, without parsing any weights.
+
+    Args:
+        source: See :func:`find_checkpoint`, also for the following three.
+        subfolder: The folder inside of it that is the checkpoint.
+        revision: Branch, tag or commit on the hub.
+        token: Access token for the hub.
+        expected_sha256: Digests by file name; each must be there and match.
 
     Raises:
         CheckpointNotFound: The folder or one of its files is missing.
-        CheckpointInvalid: The config is no JSON object, the architecture is unknown, or a file does
-            not have the SHA-256 that the config pins.
+        CheckpointInvalid: A file does not have the digest it is pinned to, or the config is no JSON
+            object, of an unknown architecture, or has a value that cannot be.
     """
-    folder = find_checkpoint(source)
+    folder = find_checkpoint(source, subfolder=subfolder, revision=revision, token=token)
+    where = f"checkpoint {str(folder)!r}"
+    _check_pins(folder, dict(expected_sha256 or {}), where)
+    config = _read_config(folder, where)
+    architecture = config.get("architecture", "cross_encoder")
+    if not isinstance(architecture, str) or architecture not in _FILES:
+        raise CheckpointInvalid(
+            f"{where}: architecture {architecture!r} is not known to this version, which reads "
+            f"{', '.join(_FILES)}"
+        )
+    for name in _FILES[architecture]:
+        if not (folder / name).is_file():
+            raise CheckpointNotFound(f"{where}: {name} is missing; fetch or copy the folder again")
+    _check_pins(folder, config.get("sha256") or {}, where)
+    _check_config(config, where)
+    return Checkpoint(folder, config, architecture, Calibration.from_config(config, where))
+
+
+def _read_config(folder: Path, where: str) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise CheckpointNotFound(
-            f"checkpoint {str(folder)!r}: {CONFIG_FILE} is missing, so this is no checkpoint folder"
+            f"{where}: {CONFIG_FILE} is missing, so this is no checkpoint folder"
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as exc:
-        raise CheckpointInvalid(f"checkpoint {str(folder)!r}: {CONFIG_FILE}: {exc}") from exc
+        raise CheckpointInvalid(f"{where}: {CONFIG_FILE} is no JSON: {exc}") from exc
     if not isinstance(config, dict):
         raise CheckpointInvalid(
-            f"checkpoint {str(folder)!r}: {CONFIG_FILE} holds a {type(config).__name__} where an "
-            "object belongs"
+            f"{where}: {CONFIG_FILE} holds a {type(config).__name__} where an object belongs"
         )
-    architecture = config.get("architecture", "cross_encoder")
-    if not isinstance(architecture, str) or architecture not in _FILES:
-        raise CheckpointInvalid(
-            f"checkpoint {str(folder)!r}: architecture {architecture!r} is not known to this "
-            f"version, which reads {', '.join(_FILES)}"
-        )
-    for name in _FILES[architecture]:
-        if not (folder / name).is_file():
-            raise CheckpointNotFound(
-                f"checkpoint {str(folder)!r}: {name} is missing; fetch or copy the folder again"
+    return config
+
+
+def _check_config(config: Mapping[str, Any], where: str) -> None:
+    for key, least in (("max_len", 8), ("head_max_len", 8), ("head_layers", 0)):
+        value = config.get(key, least)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise CheckpointInvalid(
+                f"{where}: {key} must be a whole number of at least {least}, got {value!r}"
             )
-    _check_pins(folder, config.get("sha256") or {})
-    return Checkpoint(folder, config, architecture)
-
-
-def _check_pins(folder: Path, pins: Any) -> None:
-    if not isinstance(pins, dict):
+    if not isinstance(config.get("act_costs", {}), Mapping):
         raise CheckpointInvalid(
-            f"checkpoint {str(folder)!r}: 'sha256' in {CONFIG_FILE} must map file names to digests"
+            f"{where}: act_costs must be an object, got {config['act_costs']!r}"
         )
+    for key, known in (("option_layout", _LAYOUTS), ("amp_dtype", _AMP_DTYPES)):
+        if config.get(key, known[0]) not in known:
+            raise CheckpointInvalid(
+                f"{where}: {key} must be one of {', '.join(known)}, got {config[key]!r}"
+            )
+
+
+def _check_pins(folder: Path, pins: Any, where: str) -> None:
+    if not isinstance(pins, dict):
+        raise CheckpointInvalid(f"{where}: pins must map file names to SHA-256 digests")
     for name, wanted in pins.items():
         path = folder / _inside(name)
         if not path.is_file():
-            raise CheckpointNotFound(f"checkpoint {str(folder)!r}: the pinned {name} is missing")
+            raise CheckpointNotFound(f"{where}: the pinned {name} is missing")
         with path.open("rb") as file:
             digest = hashlib.sha256()
             while block := file.read(1 << 20):
                 digest.update(block)
-        if digest.hexdigest() != wanted:
+        if digest.hexdigest() != str(wanted).lower():
             raise CheckpointInvalid(
-                f"checkpoint {str(folder)!r}: {name} is damaged or was altered: its SHA-256 is "
+                f"{where}: {name} is damaged or was altered: its SHA-256 is "
                 f"{digest.hexdigest()[:16]}…, pinned is {str(wanted)[:16]}…; fetch the folder again"
             )
 

@@ -13,89 +13,24 @@ A threshold tuned on one of them, or on another package's figure, does not carry
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from jevlaya_lab.system_one.calibration import BUCKETS, Calibration, bucket
 from jevlaya_lab.system_one.errors import InvalidOption
-from jevlaya_lab.system_one.questions import QUESTION_TYPES, Question
+from jevlaya_lab.system_one.questions import Question
 
 __all__ = [
-    "BUCKETS",
-    "Calibration",
     "apply_min_confidence",
-    "bucket",
     "check_min_confidence",
     "decode_answer",
     "empty_result",
 ]
 
-TEMPERATURE_RANGE: Final = (0.5, 5.0)
-_SIZES: Final = ("2", "3-5", "6-10", "11+")
-BUCKETS: Final = frozenset(f"{kind}:{size}" for kind in QUESTION_TYPES for size in _SIZES)
-"""The option-count buckets that temperatures and thresholds are kept by."""
-
 Thresholds = float | dict[str, float] | None
-
-
-def bucket(kind: str, n_options: int) -> str:
-    """The bucket of a question type with that many options, such as ``choice:3-5``."""
-    size = "2" if n_options <= 2 else "3-5" if n_options <= 5 else "6-10"
-    return f"{kind}:{size if n_options <= 10 else '11+'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """The temperatures of a checkpoint.
-
-    Attributes:
-        temperature: One for each type: choice, score, noul.
-        by_options: Temperatures of buckets, which go before the type's.
-    """
-
-    temperature: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    by_options: Mapping[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Calibration:
-        """Read ``temperature`` and ``temperature_by_options``, confined to 0.5 … 5.
-
-        A temperature below 0.5 would publish a coin flip as a certainty. What had to be replaced
-        is named in a ``RuntimeWarning``.
-        """
-        given = config.get("temperature") or [1.0, 1.0, 1.0]
-        by_options = config.get("temperature_by_options") or {}
-        replaced: list[str] = []
-
-        def usable(name: str, value: Any) -> float:
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            low, high = TEMPERATURE_RANGE
-            kept = min(high, max(low, float(value))) if number and math.isfinite(value) else 1.0
-            if not number or kept != value:
-                replaced.append(f"{name}={value!r} -> {kept:g}")
-            return kept
-
-        temperature = tuple(
-            usable(kind, value) for kind, value in zip(QUESTION_TYPES, given, strict=True)
-        )
-        buckets = {str(key): usable(str(key), value) for key, value in by_options.items()}
-        if replaced:
-            warnings.warn(
-                f"temperatures outside {TEMPERATURE_RANGE[0]:g} … {TEMPERATURE_RANGE[1]:g} were "
-                f"replaced: {', '.join(replaced)}; treat confidences of these as uncalibrated",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return cls(temperature, buckets)  # type: ignore[arg-type]
-
-    def of(self, question: Question) -> float:
-        """The temperature that a question's logits are divided by."""
-        key = bucket(question.type, question.n_options)
-        return self.by_options.get(key, self.temperature[question.type_id])
 
 
 def decode_answer(
@@ -103,6 +38,7 @@ def decode_answer(
     logits: npt.NDArray[np.float32],
     calibration: Calibration,
     act: float | None = None,
+    lang: str | None = None,
 ) -> dict[str, Any]:
     """Turn the logits of one question into its typed answer.
 
@@ -111,16 +47,17 @@ def decode_answer(
         logits: ``[n_options]`` in the caller's order of options.
         calibration: The temperatures.
         act: Probability that acting is worth it, where the network has such a head.
+        lang: Code of the state's language, for a calibration that has temperatures for it.
 
     Returns:
         The answer payload of ``laya``; numbers are rounded to 4 places.
     """
-    scaled = logits.astype(np.float64) / calibration.of(question)
+    scaled = logits.astype(np.float64) / calibration.temperature_of(question, lang)
     weights = np.exp(scaled - scaled.max())
     p = weights / weights.sum()
     top = min(1.0, float(p.max()))
     common = {
-        "answer_confidence": round(top, 4),
+        "answer_confidence": round(calibration.confidence_of(question, top, lang), 4),
         "action": {"act_probability": None if act is None else round(act, 4)},
     }
     if question.type == "noul":

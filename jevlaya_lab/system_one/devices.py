@@ -10,9 +10,10 @@ from jevlaya_lab.system_one.errors import InvalidOption
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["choose_device"]
+__all__ = ["choose_device", "out_of_memory"]
 
 _PREFERENCE: Final = ("cuda", "mps", "xpu", "cpu")
+_MEMORY_WORDS: Final = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 def choose_device(device: Any = None) -> torch.device:
@@ -51,6 +52,20 @@ def choose_device(device: Any = None) -> torch.device:
         )
         return torch.device("cpu")
     return asked
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that a device, or the machine, has no memory left.
+
+    Backends differ: CUDA and XPU have a type for it, MPS and the CPU raise ``RuntimeError``.
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    text = str(error).lower()
+    return (
+        "OutOfMemoryError" in names
+        or "MemoryError" in names
+        or ("RuntimeError" in names and any(words in text for words in _MEMORY_WORDS))
+    )
 
 
 def _available(kind: str, index: int | None) -> bool:

@@ -125,6 +125,10 @@ class Network(Protocol):
         """Run the network once over a batch."""
         ...
 
+    def on_cpu(self) -> Network:
+        """The same network on the CPU, for a state that does not fit elsewhere; itself if there."""
+        ...
+
     def info(self) -> Mapping[str, Any]:
         """Facts for people: number of parameters, encoder, device."""
         ...

@@ -75,6 +75,10 @@ class InstantNetwork:
             ]
         )
 
+    def on_cpu(self) -> InstantNetwork:
+        """Itself."""
+        return self
+
     def info(self) -> Mapping[str, Any]:
         """Name of the network."""
         return {"architecture": self.architecture}
