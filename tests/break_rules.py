@@ -361,8 +361,8 @@ MUTATIONS = (
         "L-41",
         "collating counts as encoding",
         "agent.py",
-        '                with timings.during("collate"):\n',
-        '                with timings.during("encode"):\n',
+        'with timings.during("collate"):',
+        'with timings.during("encode"):',
     ),
     Mutation(
         "L-41",

@@ -14,6 +14,20 @@ settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-skips", action="store_true", help="fail when a test was skipped, as CI does"
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter is not None else []
+    if skipped and session.config.getoption("--no-skips") and exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter.write_line(f"{len(skipped)} skipped, and --no-skips allows none", red=True)
+
+
 @pytest.fixture(autouse=True)
 def _no_process_wide_hooks() -> Iterator[None]:
     """No test sees the process-wide hooks of another."""

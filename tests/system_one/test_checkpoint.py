@@ -14,7 +14,6 @@ from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.checkpoint import (
     CONFIG_FILE,
     EMBEDDED,
-    Checkpoint,
     find_checkpoint,
     read_checkpoint,
     write_checkpoint,
@@ -62,7 +61,15 @@ def test_a_complete_folder_is_a_checkpoint(tmp_path: Path) -> None:
 
     found = read_checkpoint(write(tmp_path, config))
 
-    assert found == Checkpoint(tmp_path, config, "bi_encoder")
+    assert (found.folder, found.config, found.architecture) == (tmp_path, config, "bi_encoder")
+
+
+def test_a_config_that_names_no_architecture_is_that_of_a_cross_encoder(tmp_path: Path) -> None:
+    files = ("model.safetensors", "encoder/config.json", "tokenizer/tokenizer.json")
+
+    found = read_checkpoint(write(tmp_path, {}, dict.fromkeys(files, b"")))
+
+    assert found.architecture == "cross_encoder"
 
 
 def test_a_source_may_be_text_or_a_path(tmp_path: Path) -> None:
@@ -84,8 +91,10 @@ def test_embedded_names_the_folder_that_comes_with_the_package() -> None:
     assert EMBEDDED.parts[-3:] == ("jevlaya_lab", "checkpoints", "embedded")
 
 
-@pytest.mark.parametrize("name", ["no/such/folder", "someone/a-model-on-a-hub"])
-def test_a_missing_folder(name: str) -> None:
+def test_a_missing_folder(tmp_path: Path) -> None:
+    """An absolute path is never taken for the name of a repository."""
+    name = str(tmp_path / "nowhere")
+
     with pytest.raises(CheckpointNotFound, match=f"{name}.*no such folder.*'embedded'") as caught:
         read_checkpoint(name)
 
@@ -189,8 +198,52 @@ def test_a_pin_that_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
 def test_pins_map_names_to_digests(tmp_path: Path, wrong: Any) -> None:
     config = {"architecture": "bi_encoder", "sha256": wrong}
 
-    with pytest.raises(CheckpointInvalid, match=r"'sha256' .* must map file names to digests"):
+    with pytest.raises(CheckpointInvalid, match=r"must map file names to (SHA-256 )?digests"):
         read_checkpoint(write(tmp_path, config))
+
+
+def test_the_caller_may_pin_files_before_the_config_is_read(tmp_path: Path) -> None:
+    folder = write(tmp_path, "no json at all")
+    digest = hashlib.sha256(b"no json at all").hexdigest()
+
+    with pytest.raises(CheckpointInvalid, match=f"{CONFIG_FILE} is damaged or was altered"):
+        read_checkpoint(folder, expected_sha256={CONFIG_FILE: "0" * 64})
+    with pytest.raises(CheckpointInvalid, match=f"{CONFIG_FILE} is no JSON"):
+        read_checkpoint(folder, expected_sha256={CONFIG_FILE: digest.upper()})
+    with pytest.raises(CheckpointNotFound, match=r"the pinned more.bin is missing"):
+        read_checkpoint(folder, expected_sha256={"more.bin": digest})
+
+
+def test_a_checkpoint_may_be_a_folder_of_another(tmp_path: Path) -> None:
+    write(tmp_path / "inner")
+
+    assert read_checkpoint(tmp_path, subfolder="inner").folder == tmp_path / "inner"
+    with pytest.raises(CheckpointNotFound, match="has no sub-folder 'other'"):
+        read_checkpoint(tmp_path, subfolder="other")
+    with pytest.raises(CheckpointInvalid, match="is no file name inside"):
+        read_checkpoint(tmp_path / "inner", subfolder="../inner")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("max_len", 7),
+        ("max_len", 512.0),
+        ("head_max_len", True),
+        ("head_layers", -1),
+        ("act_costs", [1, 2]),
+        ("option_layout", "diagonal"),
+        ("amp_dtype", "int8"),
+        ("temperature", [1.0]),
+        ("temperature", 1.0),
+        ("temperature_by_options", [1.0]),
+    ],
+)
+def test_a_config_with_a_value_that_cannot_be(tmp_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(CheckpointInvalid, match=rf"{key} must .* got ") as caught:
+        read_checkpoint(write(tmp_path, {"architecture": "bi_encoder", key: value}))
+
+    assert repr(value) in str(caught.value)
 
 
 def test_an_agent_names_the_checkpoint_that_it_could_not_load(tmp_path: Path) -> None:

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jevlaya_lab.system_one.calibration import BUCKETS, Calibration, bucket
 from jevlaya_lab.system_one.decoding import (
-    BUCKETS,
-    Calibration,
     apply_min_confidence,
-    bucket,
     check_min_confidence,
     decode_answer,
     empty_result,
@@ -243,16 +241,16 @@ def test_logits_are_divided_by_the_temperature() -> None:
 
 @pytest.mark.parametrize(("kind", "of"), [("choice", 1.5), ("score", 2.0), ("noul", 2.5)])
 def test_each_type_has_its_temperature(kind: str, of: float) -> None:
-    assert Calibration((1.5, 2.0, 2.5)).of(question(kind)) == of
+    assert Calibration((1.5, 2.0, 2.5)).temperature_of(question(kind)) == of
 
 
 def test_a_buckets_temperature_goes_before_the_types() -> None:
     calibration = Calibration((1.0, 1.0, 1.0), {"choice:3-5": 3.0, "score:2": 4.0})
 
-    assert calibration.of(question("choice", 5)) == 3.0
-    assert calibration.of(question("choice", 6)) == 1.0
-    assert calibration.of(question("score", 2)) == 4.0
-    assert calibration.of(question("score", 3)) == 1.0
+    assert calibration.temperature_of(question("choice", 5)) == 3.0
+    assert calibration.temperature_of(question("choice", 6)) == 1.0
+    assert calibration.temperature_of(question("score", 2)) == 4.0
+    assert calibration.temperature_of(question("score", 3)) == 1.0
 
 
 @pytest.mark.parametrize(
