@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 _CHILD = """
-import json, resource, sys, time, warnings
+import json, sys, time, warnings
 warnings.simplefilter("ignore")
 import torch, transformers
 from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -26,15 +26,22 @@ if sys.argv[1] == "laya":
     from laya.agent import Agent
 else:
     from jevlaya_lab import Agent
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+def peak(reset=False):
+    # Of this process alone: what getrusage gives is inherited from the parent.
+    if reset:
+        open("/proc/self/clear_refs", "w").write("5")
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+before = peak(reset=True)
 began = time.perf_counter()
 agent = Agent(sys.argv[2], device="cpu")
 took = time.perf_counter() - began
-loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-agent.predict("a short state", {"q": {"type": "noul", "instructions": "Is it so?"}}) if sys.argv[1] != "laya" else agent.system_one("a short state", {"q": {"type": "noul", "instructions": "Is it so?"}})
-answered = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"s": took, "load_mb": (loaded - before) / 1024, "answer_mb": (answered - before) / 1024}))
-"""  # noqa: E501
+loaded = peak()
+agent.system_one("a short state", {"q": {"type": "noul", "instructions": "Is it so?"}})
+print(json.dumps({"s": took, "load_mb": loaded - before, "answer_mb": peak() - before}))
+"""
 
 
 def measure(package: str, folder: Path) -> dict[str, float]:

@@ -100,7 +100,7 @@ class Picture:
         if layout.bars:
             last = layout.bars[0]
             axes.text(
-                last.x, last.y + last.height + 16, layout.bar_caption, fontsize=7.5, color=_INK,
+                last.x, last.y + last.height + 16, layout.bar_caption, fontsize=7.1, color=_INK,
                 va="center",
             )  # fmt: skip
         return figure

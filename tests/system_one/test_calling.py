@@ -7,7 +7,7 @@ import functools
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Generator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
@@ -352,6 +352,19 @@ def test_a_lock_is_free_after_its_last_hold() -> None:
     with lock.hold():
         promptly(hold)
     promptly(hold)
+
+
+def test_a_call_leaves_the_callers_context_variables_as_they_were() -> None:
+    """L-39: a long-lived thread does not collect the holds of its calls."""
+    agent = make_agent(hooks=_Hook(False, lambda _: None), hooks_concurrent=False)
+
+    def variables() -> dict[Any, Any]:
+        return {variable: value for variable, value in copy_context().items() if value}
+
+    before = variables()
+    agent.predict("a", QUESTIONS)
+
+    assert variables() == before
 
 
 # --- async -----------------------------------------------------------------------------------
