@@ -433,8 +433,17 @@ MUTATIONS = (
         "L-43",
         "async hooks need a thread without a running loop",
         "calling.py",
-        "asyncio.run_coroutine_threadsafe(run(), loop).result(timeout)",
-        "asyncio.run(run())",
+        "        return asyncio.run_coroutine_threadsafe(self._run(self._level), self._loop)\n",
+        "        future = concurrent.futures.Future()\n"
+        "        future.set_result(asyncio.run(self._run(self._level)))\n"
+        "        return future\n",
+    ),
+    Mutation(
+        "L-39",
+        "a loop that some hook blocks holds up the hooks of other calls",
+        "calling.py",
+        "_result(future, deadline, PATIENCE)",
+        "_result(future, deadline)",
     ),
     Mutation(
         "L-43a",

@@ -120,6 +120,8 @@ class _PrivateLoop:
 
 _LOOPS: Final[list[_PrivateLoop]] = [_PrivateLoop("jevlaya-hooks")]
 _LOOPS_LOCK: Final = threading.Lock()
+PATIENCE: Final = 1.0
+"""Seconds in which a private loop must begin with a hook before the next loop takes over."""
 _LEVEL: Final[ContextVar[int]] = ContextVar("jevlaya_async_hook_level", default=0)
 
 
@@ -140,47 +142,91 @@ def run_awaitable(awaitable: Awaitable[Any], timeout: float | None = None) -> An
     """Run an awaitable to its end on the private loop and wait for it (L-43, L-43a).
 
     It works whether or not the calling thread runs a loop of its own, and keeps the caller's
-    context variables. An interrupt of the waiting thread cancels the awaitable.
+    context variables. An interrupt of the waiting thread cancels the awaitable. A loop that does
+    not begin with it within ``PATIENCE`` seconds is held up by some hook that blocks it; the next
+    loop takes over then, so that a hook cannot stop those of other calls.
     """
-    level = _LEVEL.get()
-    loop = _private_loop(level)
-    tasks: list[asyncio.Task[Any] | None] = []
-    given_up = False
-
-    async def run() -> tuple[Any, BaseException | None]:
-        _LEVEL.set(level + 1)  # this task's own copy of the caller's context
-        tasks.append(asyncio.current_task())
-        # Exceptions travel as values: a Future cannot carry KeyboardInterrupt or SystemExit
-        # without stopping the loop that others use as well.
-        try:
-            if given_up:
-                raise asyncio.CancelledError
-            return await awaitable, None
-        except asyncio.CancelledError:
-            raise
-        except BaseException as exc:
-            return None, exc
-        finally:
-            if inspect.iscoroutine(awaitable):  # one that was never begun is complained about
-                awaitable.close()
-
-    def give_up() -> None:
-        for task in tasks:
-            if task is not None:
-                task.cancel()
-
+    errand = _Errand(awaitable, _LEVEL.get())
+    deadline = None if timeout is None else time.monotonic() + timeout
     # An interrupt may come anywhere in here, also before there is a future to cancel.
     try:
-        result, error = asyncio.run_coroutine_threadsafe(run(), loop).result(timeout)
+        while True:
+            future = errand.hand_out()
+            try:
+                result, error = _result(future, deadline, PATIENCE)
+            except concurrent.futures.TimeoutError:
+                if errand.take_back():
+                    if deadline is None or time.monotonic() < deadline:
+                        continue
+                    raise
+                result, error = _result(future, deadline)
+            break
     except BaseException as exc:
-        given_up = True
-        loop.call_soon_threadsafe(give_up)
+        errand.give_up()
         if isinstance(exc, concurrent.futures.TimeoutError):
             raise _Expired from None
         raise
     if error is not None:
         raise_again(error)
     return result
+
+
+def _result(
+    future: concurrent.futures.Future[Any], deadline: float | None, at_most: float | None = None
+) -> Any:
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    waits = [seconds for seconds in (left, at_most) if seconds is not None]
+    return future.result(min(waits, default=None))
+
+
+class _Errand:
+    """An awaitable on its way: given to one loop after the other until one begins with it."""
+
+    def __init__(self, awaitable: Awaitable[Any], level: int) -> None:
+        self._awaitable = awaitable
+        self._level = level
+        self._lock = threading.Lock()
+        self._begun = False
+        self._over = False
+        self._loop = _private_loop(level)
+        self._task: asyncio.Task[Any] | None = None
+
+    def hand_out(self) -> concurrent.futures.Future[Any]:
+        """Give it to the current loop; the future is of ``(result, error)``."""
+        return asyncio.run_coroutine_threadsafe(self._run(self._level), self._loop)
+
+    def take_back(self) -> bool:
+        """Turn to the next loop, unless the current one has begun; says whether it had not."""
+        with self._lock:
+            if not self._begun:
+                self._level += 1
+                self._loop = _private_loop(self._level)
+            return not self._begun
+
+    def give_up(self) -> None:
+        """Cancel it, or see to it that it is not begun any more."""
+        with self._lock:
+            self._over = True
+            if self._task is not None:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            elif inspect.iscoroutine(self._awaitable):
+                self._awaitable.close()  # one that was never begun is complained about
+
+    async def _run(self, level: int) -> tuple[Any, BaseException | None]:
+        with self._lock:
+            if self._over or level != self._level:
+                return None, None  # nobody waits for this one any more
+            self._begun = True
+            self._task = asyncio.current_task()
+        _LEVEL.set(level + 1)  # this task's own copy of the caller's context
+        # Exceptions travel as values: a Future cannot carry KeyboardInterrupt or SystemExit
+        # without stopping the loop that others use as well.
+        try:
+            return await self._awaitable, None
+        except asyncio.CancelledError:
+            raise
+        except BaseException as exc:
+            return None, exc
 
 
 _HELD: ContextVar[tuple[_Hold, ...]] = ContextVar("jevlaya_held_hook_locks", default=())

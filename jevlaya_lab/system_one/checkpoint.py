@@ -229,12 +229,12 @@ def write_checkpoint(folder: str | os.PathLike[str], files: Mapping[str, bytes])
             path = new / places[name]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        if target.exists():
-            target.rename(old)
         try:
+            if target.exists():
+                target.rename(old)
             new.rename(target)
         except BaseException:  # an interrupt must not cost the old folder either
-            if old.exists():
+            if old.exists() and not target.exists():
                 old.rename(target)
             raise
     finally:

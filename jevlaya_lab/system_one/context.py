@@ -92,7 +92,8 @@ class PredictContext:
         error: The exception that ended the run.
         call_id: Joins all runs under one outermost call.
         parent_run_id: The run inside which this one was started.
-        entry: The public method that was called, such as ``predict_batch``.
+        entry: The method whose lifecycle this is; of an agent always ``predict_batch``, which
+            ``predict`` calls.
         scope: ``agent``, ``router``, ``route``, ``load`` or ``evict``.
         skipped: Whether a start hook supplied the results.
         timings: Set by an agent that ran its network.

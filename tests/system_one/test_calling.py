@@ -24,6 +24,7 @@ from fakes import (
 )
 
 import jevlaya_lab.system_one.dispatch as dispatch_module
+from jevlaya_lab.system_one import calling
 from jevlaya_lab.system_one.calling import ChainLock, call_method, run_awaitable
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import HookTimeout
@@ -177,6 +178,69 @@ def test_an_async_hook_waits_for_a_thread_that_calls_back() -> None:
     promptly(make_agent(on_predict_start=start).predict, "outer", QUESTIONS)
 
     assert came_back == [True]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calling, "PATIENCE", 0.02)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_loop_that_a_hook_blocks_does_not_hold_up_other_calls() -> None:
+    """L-39: an async hook that blocks its loop keeps no other call's async hook from running."""
+    blocked, release, ran = threading.Event(), threading.Event(), threading.Event()
+
+    async def block(_: PredictContext) -> None:
+        blocked.set()
+        release.wait(LONG)
+
+    async def run(_: PredictContext) -> None:
+        ran.set()
+
+    blocker = start_thread(lambda: make_agent(on_predict_start=block).predict("a", QUESTIONS))
+    assert blocked.wait(LONG)
+    try:
+        promptly(lambda: make_agent(on_predict_start=run).predict("a", QUESTIONS))
+        assert ran.is_set()
+    finally:
+        release.set()
+        blocker.join(LONG)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_two_agents_whose_hooks_take_turns_do_not_wait_for_each_other() -> None:
+    """L-39: a loop held up by one chain, a lock held by another that waits for this loop."""
+    inside, called = threading.Event(), threading.Event()
+    log: list[str] = []
+
+    async def of_y(ctx: PredictContext) -> None:
+        log.append(f"y {ctx.states[0]}")
+
+    class Wait:
+        def on_predict_start(self, ctx: PredictContext) -> None:
+            if ctx.states == ["direct"]:
+                inside.set()
+                assert called.wait(LONG)
+
+    y = make_agent(hooks=[Wait(), _AsyncStart(of_y)], hooks_concurrent=False)
+
+    async def of_x(_: PredictContext) -> None:
+        called.set()
+        y.predict("from x", QUESTIONS)
+
+    x = make_agent(hooks=_AsyncStart(of_x), hooks_concurrent=False)
+    direct = start_thread(y.predict, "direct", QUESTIONS)
+    assert inside.wait(LONG)
+
+    promptly(lambda: x.predict("a", QUESTIONS))
+
+    direct.join(LONG)
+    assert sorted(log) == ["y direct", "y from x"]
+
+
+class _AsyncStart:
+    def __init__(self, action: Callable[[PredictContext], Awaitable[None]]) -> None:
+        self.on_predict_start = action
 
 
 @every_way
