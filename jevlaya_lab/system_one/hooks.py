@@ -93,7 +93,7 @@ def _entry(origin: str, hook: Any) -> Entry:
                 "an event must be a method that takes the context"
             )
     if all(method is None for _, method in methods):
-        shown = repr(hook) if callable(hook) else f"an object of type {type(hook).__name__}"
+        shown = repr(hook) if callable(hook) else f"a {type(hook).__name__}"
         remedy = (
             "pass a plain function as on_predict_start= or on_predict_end="
             if callable(hook)
