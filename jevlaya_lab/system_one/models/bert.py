@@ -1,8 +1,8 @@
-"""A BERT encoder made of torch's own Transformer layers.
+"""A BERT encoder in plain torch.
 
 The embedded checkpoint is loaded without importing transformers, whose modelling code takes longer
-to import than these weights take to load. A BERT layer is ``torch.nn.TransformerEncoderLayer`` with
-the norm behind each part and the exact GELU; only the names of the weights differ.
+to import than these weights take to load. (``torch.nn.TransformerEncoderLayer`` computes the same,
+but with padding its fast path took 1.3 times as long on rows of 200 tokens, measured on two cores.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from jevlaya_lab.system_one.errors import CheckpointInvalid
 
@@ -23,11 +24,11 @@ _EXPECTED: Final = {
     "position_embedding_type": "absolute",
 }
 _LAYER_NAMES: Final = {
-    "attention.output.dense": "self_attn.out_proj",
-    "attention.output.LayerNorm": "norm1",
-    "intermediate.dense": "linear1",
-    "output.dense": "linear2",
-    "output.LayerNorm": "norm2",
+    "attention.output.dense": "attended",
+    "attention.output.LayerNorm": "norm_attended",
+    "intermediate.dense": "wide",
+    "output.dense": "narrow",
+    "output.LayerNorm": "norm",
 }
 
 
@@ -39,6 +40,30 @@ def unset_embedding(n: int, width: int) -> nn.Embedding:
     build: Any = nn.Embedding.from_pretrained
     embedding: nn.Embedding = build(torch.zeros(n, width))
     return embedding
+
+
+class _Layer(nn.Module):
+    """Self-attention and a feed-forward part, each added to its input and normalised after."""
+
+    def __init__(self, width: int, heads: int, feed_forward: int, eps: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.attended = nn.Linear(width, width)
+        self.norm_attended = nn.LayerNorm(width, eps=eps)
+        self.wide = nn.Linear(width, feed_forward)
+        self.narrow = nn.Linear(feed_forward, width)
+        self.norm = nn.LayerNorm(width, eps=eps)
+
+    def forward(self, hidden: Tensor, allowed: Tensor | None) -> Tensor:
+        rows, tokens, width = hidden.shape
+        parts = self.query_key_value(hidden).view(rows, tokens, 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
+        mixed = self.attended(mixed.transpose(1, 2).reshape(rows, tokens, width))
+        hidden = self.norm_attended(hidden + mixed)
+        out: Tensor = self.norm(hidden + self.narrow(F.gelu(self.wide(hidden))))
+        return out
 
 
 class Bert(nn.Module):
@@ -68,14 +93,11 @@ class Bert(nn.Module):
         self.segments = unset_embedding(int(config.get("type_vocab_size", 2)), width)
         self.norm = nn.LayerNorm(width, eps=eps)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(
+            _Layer(
                 width,
                 int(config["num_attention_heads"]),
                 int(config["intermediate_size"]),
-                dropout=0.0,
-                activation="gelu",
-                layer_norm_eps=eps,
-                batch_first=True,
+                eps,
             )
             for _ in range(int(config["num_hidden_layers"]))
         )
@@ -92,9 +114,9 @@ class Bert(nn.Module):
         """
         at = torch.arange(ids.shape[1], device=ids.device)
         hidden: Tensor = self.norm(self.words(ids) + self.positions(at) + self.segments.weight[0])
-        padding = None if bool(mask.all()) else ~mask
+        allowed = None if bool(mask.all()) else mask[:, None, None, :]
         for layer in self.layers:
-            hidden = layer(hidden, src_key_padding_mask=padding)
+            hidden = layer(hidden, allowed)
         return hidden
 
     @staticmethod
@@ -120,7 +142,7 @@ class Bert(nn.Module):
             for i in range(n_layers):
                 theirs = f"encoder.layer.{i}."
                 for kind in ("weight", "bias"):
-                    found[f"layers.{i}.self_attn.in_proj_{kind}"] = torch.cat(
+                    found[f"layers.{i}.query_key_value.{kind}"] = torch.cat(
                         [
                             weights[f"{theirs}attention.self.{part}.{kind}"]
                             for part in ("query", "key", "value")
