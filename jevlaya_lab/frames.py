@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from jevlaya_lab.system_one.errors import InvalidResult
 from jevlaya_lab.system_one.files import whole_file
 from jevlaya_lab.system_one.hooks import EVENTS
 from jevlaya_lab.system_one.questions import Question
@@ -117,6 +118,42 @@ def _cell(value: Any) -> Any:
     return " ".join(value) if isinstance(value, tuple) else value
 
 
+def check_results(
+    results: Any, n_states: int, questions: Sequence[Question], first: int = 0
+) -> None:
+    """See that there is one result with all answers for each state, whatever hooks did.
+
+    Args:
+        results: What ``predict_batch`` gave.
+        n_states: How many states it was given.
+        questions: What was asked.
+        first: Number of the first state, for messages.
+
+    Raises:
+        InvalidResult: Naming the state and the question that has no answer of its type.
+    """
+    if not isinstance(results, (list, tuple)) or len(results) != n_states:
+        what = f"{len(results)} results" if isinstance(results, (list, tuple)) else repr(results)
+        raise InvalidResult(
+            f"{n_states} states from number {first} on gave {what}: a hook changed their number; "
+            "each row needs one result, so a hook may change states and results but not how many"
+        )
+    for i, result in enumerate(results, first):
+        answers = result.get("answers") if isinstance(result, Mapping) else None
+        for question in questions:
+            answer = answers.get(question.id) if isinstance(answers, Mapping) else None
+            given = isinstance(answer, Mapping) and question.type in answer
+            if not given or (
+                question.type == "choice" and answer["choice"] not in question.keys  # type: ignore[index]
+            ):
+                raise InvalidResult(
+                    f"the result of state {i} has no {question.type} answer for question "
+                    f"{question.id!r}, a hook left {answer!r}; a result looks like "
+                    f"{{'answers': {{{question.id!r}: {{'type': {question.type!r}, "
+                    f"{question.type!r}: …}}}}}}"
+                )
+
+
 def answers_frame(
     results: Sequence[Mapping[str, Any]],
     questions: Sequence[Question],
@@ -145,10 +182,13 @@ def answers_frame(
         else:
             columns[question.id] = pd.Series(values, dtype="float64").to_numpy()
         if detail:
+            # A hook's own results may leave these out; they are missing then.
             for name in ("confidence", "answer_confidence"):
-                columns[f"{question.id}__{name}"] = [answer[name] for answer in answers]
+                columns[f"{question.id}__{name}"] = [answer.get(name) for answer in answers]
             for key in question.keys if question.type != "noul" else ():
-                columns[f"{question.id}__p_{key}"] = [a["probabilities"][key] for a in answers]
+                columns[f"{question.id}__p_{key}"] = [
+                    (answer.get("probabilities") or {}).get(key) for answer in answers
+                ]
     frame: pd.DataFrame = pd.DataFrame(columns, index=index)
     return frame
 

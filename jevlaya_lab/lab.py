@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date, time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from jevlaya_lab.frames import Trace, answers_frame
+from jevlaya_lab.frames import Trace, answers_frame, check_results
 from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.encoding import check_count, check_states
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidState
@@ -38,6 +40,11 @@ class Lab:
     """
 
     def __init__(self, agent: Agent | None = None, *, capacity: int = 100_000) -> None:
+        if agent is not None and not hasattr(agent, "predict_batch"):
+            raise InvalidInput(
+                f"Lab takes an agent, an object with predict_batch; got {agent!r}. For a "
+                "checkpoint write Lab(Agent(...))"
+            )
         self.recorder = TraceRecorder(capacity)
         self.agent = Agent() if agent is None else agent
         self.answers: pd.DataFrame | None = None
@@ -73,6 +80,7 @@ class Lab:
 
         Raises:
             InvalidInput: A question, the data or an option is not usable; nothing was asked then.
+            InvalidResult: The hooks left something else than one result with all answers per state.
         """
         prepared = prepare(questions)
         states, index = _read_states(data, state)
@@ -82,12 +90,16 @@ class Lab:
         results: list[dict[str, Any]] = []
         starts = range(0, len(states), size)
         for first in tqdm(starts, unit="chunk", disable=not progress or len(starts) < 2):
-            results += self.agent.predict_batch(
-                states[first : first + size],
-                questions,
-                hooks=[*per_call, self.recorder],
-                **options,
-            )
+            chunk = states[first : first + size]
+            try:
+                found = self.agent.predict_batch(
+                    chunk, questions, hooks=[*per_call, self.recorder], **options
+                )
+            except BaseException:
+                self.recorder.settle()  # a failed end hook kept the recorder from noting the run
+                raise
+            check_results(found, len(chunk), prepared, first)
+            results += found
         self.answers = answers_frame(results, prepared, index, detail=detail)
         return self.answers
 
@@ -113,6 +125,8 @@ class Lab:
             raise InvalidInput("nothing was recorded yet; call predict first")
         chosen = trace.runs.iloc[[-1]]
         if run_id is not None:
+            if not isinstance(run_id, str):
+                raise InvalidInput(f"run_id is the text of an id or its beginning, got {run_id!r}")
             chosen = trace.runs[trace.runs["run_id"].str.startswith(run_id)]
             if len(chosen) != 1:
                 raise InvalidInput(
@@ -142,8 +156,11 @@ def _read_states(data: Any, state: StateColumns) -> tuple[list[Any], pd.Index]:
         )
     if isinstance(data, pd.Series):
         return _present(data.tolist(), data.index), data.index
+    if isinstance(data, np.ndarray) and data.ndim == 1:
+        data = data.tolist()
     if isinstance(data, (list, tuple)):
-        return list(data), pd.RangeIndex(len(data))
+        index = pd.RangeIndex(len(data))
+        return _present(list(data), index), index
     if isinstance(data, (str, dict)):
         return [data], pd.RangeIndex(1)
     raise InvalidState(
@@ -168,13 +185,29 @@ def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
         )
     if isinstance(state, str):
         return _present(data[state].tolist(), data.index)
-    rows = data[names].astype(object).where(data[names].notna(), None)
-    return [dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False)]
+    columns = [[_json_value(value) for value in data[name].tolist()] for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _json_value(value: Any) -> Any:
+    """A cell as JSON takes it: missing becomes null, dates and times become ISO text."""
+    if _missing(value):
+        return None
+    return value.isoformat() if isinstance(value, (date, time)) else value
+
+
+def _missing(value: Any) -> bool:
+    return (
+        value is None
+        or value is pd.NA
+        or value is pd.NaT
+        or (isinstance(value, float) and value != value)
+    )
 
 
 def _present(values: list[Any], index: pd.Index) -> list[Any]:
     for label, value in zip(index, values, strict=True):
-        if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+        if _missing(value):
             raise InvalidState(
                 f"the state at index {label!r} is missing; fill it or drop the row first"
             )

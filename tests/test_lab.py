@@ -104,7 +104,8 @@ def test_hooks_of_a_call_run_before_the_recorder(lab):
         (["a"], {"state": "t"}, "names columns of a DataFrame; this data is a list"),
         (pd.Series(["a", None], index=["x", "y"]), {}, "state at index 'y' is missing"),
         (pd.Series(["a", float("nan")]), {}, "state at index 1 is missing"),
-        (["a", None], {}, "state 1 is None"),
+        (["a", None], {}, "state at index 1 is missing"),
+        (["a", float("nan")], {}, "state at index 1 is missing"),
         (7, {}, "the data is a int"),
         (["a"], {"chunk_size": 0}, "chunk_size must be a whole number"),
         (["a", {"b": {1, 2}}], {}, r"state 1 \(dict\) cannot be written as JSON"),
@@ -122,6 +123,76 @@ def test_a_bad_question_is_refused_before_anything_is_asked(lab):
     assert lab.trace.runs.empty
 
 
+class Leave(BaseHook):
+    """Leaves results of its own."""
+
+    def __init__(self, results):
+        self.results = results
+
+    def on_predict_end(self, ctx):
+        ctx.results = self.results(ctx.results)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda results: results[:1], r"3 states from number 0 on gave 1 results: a hook changed"),
+        (lambda results: None, "gave None"),
+        (lambda results: [{}] * 3, "result of state 0 has no choice answer for question 'team'"),
+        (lambda results: [*results[:2], {"answers": {}}], "result of state 2 has no choice"),
+        (
+            lambda results: [{"answers": {"team": {"type": "choice", "choice": "gamma"}}}] * 3,
+            "a hook left .*'gamma'",
+        ),
+    ],
+)
+def test_results_that_fit_no_row_are_refused(lab, change, message):
+    with pytest.raises(InvalidInput, match=message):
+        lab.predict(["a", "b", "c"], QUESTIONS, hooks=Leave(change), detail=True)
+
+
+def test_a_start_hook_that_drops_states_is_refused(lab):
+    class Drop(BaseHook):
+        def on_predict_start(self, ctx):
+            ctx.states = ctx.states[1:]
+
+    with pytest.raises(InvalidInput, match="4 states from number 0 on gave 3 results"):
+        lab.predict(["a"] * 8, QUESTIONS, chunk_size=4, progress=False, hooks=Drop())
+
+
+def test_a_run_whose_end_hook_raises_is_in_the_trace(lab):
+    class Broken(BaseHook):
+        def on_predict_end(self, ctx):
+            raise LookupError("lost")
+
+    lab.predict(["good"], QUESTIONS)
+    with pytest.raises(LookupError):
+        lab.predict(["x", "y"], QUESTIONS, hooks=Broken())
+
+    assert lab.trace.runs["n_states"].tolist() == [1, 2]
+    assert lab.trace.events["error_type"].tolist() == ["LookupError"]
+    assert lab.lifecycle().layout.box("end").status == "failed"
+
+
+def test_dates_and_missing_cells_of_several_columns_become_json(lab):
+    seen = []
+    data = pd.DataFrame({"when": pd.to_datetime(["2026-11-30", None]), "n": [1.5, None]})
+    lab.predict(
+        data, QUESTIONS, state=["when", "n"], on_predict_start=lambda ctx: seen.extend(ctx.states)
+    )
+    assert seen == [{"when": "2026-11-30T00:00:00", "n": 1.5}, {"when": None, "n": None}]
+
+
+def test_an_array_of_texts_is_taken(lab):
+    assert len(lab.predict(np.array(["a", "b"]), QUESTIONS)) == 2
+
+
+@pytest.mark.parametrize("agent", ["embedded", 7, Agent])
+def test_what_is_no_agent_is_refused(agent):
+    with pytest.raises(InvalidInput, match=r"write Lab\(Agent\(\.\.\.\)\)"):
+        Lab(agent)
+
+
 def test_the_lifecycle_picture_is_of_the_run_asked_for(lab):
     with pytest.raises(InvalidInput, match="nothing was recorded yet"):
         lab.lifecycle()
@@ -129,6 +200,8 @@ def test_the_lifecycle_picture_is_of_the_run_asked_for(lab):
     first, last = lab.trace.runs["run_id"]
     assert last[:8] in lab.lifecycle().layout.subtitle
     assert first[:8] in lab.lifecycle(first[:12]).layout.subtitle
+    with pytest.raises(InvalidInput, match="run_id is the text of an id"):
+        lab.lifecycle(0)
     with pytest.raises(InvalidInput, match="0 recorded runs have an id that begins with 'zz'"):
         lab.lifecycle("zz")
 

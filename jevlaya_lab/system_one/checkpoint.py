@@ -101,7 +101,10 @@ def find_checkpoint(
             f"holds {CONFIG_FILE}, org/name on a hub, or 'embedded' for the one that comes with "
             "the package"
         )
-    return fetch(on_hub.repo, _ON_A_HUB, subfolder=subfolder, revision=revision, token=token)
+    try:
+        return fetch(on_hub.repo, _ON_A_HUB, subfolder=subfolder, revision=revision, token=token)
+    except CheckpointNotFound as exc:
+        raise CheckpointNotFound(f"{exc} (there is no folder of that name here either)") from exc
 
 
 def read_checkpoint(

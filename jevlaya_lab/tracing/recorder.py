@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import weakref
 from collections import deque
 
 from jevlaya_lab.system_one.context import PredictContext
@@ -37,6 +38,13 @@ class TraceRecorder:
         self._kept: deque[tuple[RunRecord, list[EventRecord]]] = deque(maxlen=capacity)
         self._n_seen = 0
         self._seq = itertools.count()
+        # Which thread began a run that has not been noted yet; it keeps no run alive.
+        self._open: weakref.WeakKeyDictionary[PredictContext, int] = weakref.WeakKeyDictionary()
+
+    def on_predict_start(self, ctx: PredictContext) -> None:
+        """Remember that the run began."""
+        with self._lock:
+            self._open[ctx] = threading.get_ident()
 
     def on_predict_end(self, ctx: PredictContext) -> None:
         """Note the run."""
@@ -60,8 +68,21 @@ class TraceRecorder:
                 )
                 for call in calls
             ]
+            self._open.pop(ctx, None)
             self._kept.append((run, events))
             self._n_seen += 1
+
+    def settle(self) -> None:
+        """Note runs of this thread that ended without this hook, since one ahead of it raised.
+
+        Call it while that exception is handled; the Lab does so. Runs that still go on are left.
+        """
+        here = threading.get_ident()
+        with self._lock:
+            missed = [ctx for ctx, thread in self._open.items() if thread == here]
+        for ctx in missed:
+            if ctx.elapsed_ms is not None:
+                self.on_predict_end(ctx)
 
     @property
     def n_dropped(self) -> int:

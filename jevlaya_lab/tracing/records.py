@@ -44,16 +44,10 @@ class RunRecord:
     """One run, from the context that its hooks saw. Times are milliseconds, counts are whole."""
 
     run_id: str
-    call_id: str | None
-    parent_run_id: str | None
     entry: str
-    scope: str
     model: str | None
     n_states: int | None
     n_questions: int | None
-    started_at: datetime
-    start_ms: float
-    end_ms: float
     elapsed_ms: float | None
     encode_ms: float | None
     collate_ms: float | None
@@ -64,12 +58,18 @@ class RunRecord:
     input_tokens: int | None
     output_tokens: int | None
     padded_tokens: int | None
-    routing_model: str | None
-    routing_reason: str | None
     skipped: bool
     error_type: str | None
     error_message: str | None
     failed_step: str | None
+    started_at: datetime
+    start_ms: float
+    end_ms: float
+    scope: str
+    call_id: str | None
+    parent_run_id: str | None
+    routing_model: str | None
+    routing_reason: str | None
     thread: str
 
 

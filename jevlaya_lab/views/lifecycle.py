@@ -76,7 +76,10 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
     add(
         "end",
         "on_predict_end",
-        [_spent(facts), *(end_lines or ["no hook listens"])],
+        [
+            _spent(facts) + (", taken before these hooks ran" if end_lines else ""),
+            *(end_lines or ["no hook listens"]),
+        ],
         "failed" if end_failed else "done",
     )
     add(
@@ -239,12 +242,12 @@ def _time_bar(
     total = facts["elapsed_ms"] or 0.0
     if total <= 0:
         return (), "", y
-    # Time in end hooks lies after elapsed_ms was taken.
-    before_end = events[events["event"] != "on_predict_end"]
+    # End hooks run after elapsed_ms was taken, and on_error is part of none of these.
+    before_end = events[events["event"] == "on_predict_start"]
     parts = [
         (step, facts[f"{step}_ms"] or 0.0) for step in ("encode", "collate", "forward", "decode")
     ]
-    parts.append(("hooks", float(before_end["duration_ms"].sum())))
+    parts.append(("start hooks", float(before_end["duration_ms"].sum())))
     parts.append(("other", max(0.0, total - sum(ms for _, ms in parts))))
     scale = _WIDE / max(total, sum(ms for _, ms in parts))
     bars: list[Bar] = []

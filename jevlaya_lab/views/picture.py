@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.system_one.files import whole_file
 from jevlaya_lab.views.layout import Bar, Box, Layout
 
@@ -27,7 +28,7 @@ _BARS: Final = {
     "collate": "#0072b2",
     "forward": "#f0e442",
     "decode": "#009e73",
-    "hooks": "#cc79a7",
+    "start hooks": "#cc79a7",
     "other": "#dddddd",
 }
 
@@ -67,7 +68,14 @@ class Picture:
 
         Returns:
             The path.
+
+        Raises:
+            InvalidOption: The name does not end in ``.png``.
         """
+        if Path(path).suffix.lower() != ".png":
+            raise InvalidOption(
+                f"pictures are written as PNG; give a name that ends in .png, not {str(path)!r}"
+            )
         image = self.to_png()
         with whole_file(path, binary=True) as file:
             file.write(image)
