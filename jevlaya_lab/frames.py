@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from jevlaya_lab.system_one.errors import InvalidResult
+from jevlaya_lab.system_one.errors import InvalidOption, InvalidQuestion, InvalidResult
 from jevlaya_lab.system_one.files import whole_file
 from jevlaya_lab.system_one.hooks import EVENTS
 from jevlaya_lab.system_one.questions import Question
@@ -95,9 +95,9 @@ class Trace:
         Returns:
             The path of the runs.
         """
-        target = Path(path)
+        target = write_csv(self.runs, path)
         write_csv(self.events, target.with_suffix(f".events{target.suffix}"))
-        return write_csv(self.runs, target)
+        return target
 
     def __repr__(self) -> str:
         dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
@@ -154,6 +154,28 @@ def check_results(
                 )
 
 
+def answer_columns(questions: Sequence[Question], detail: bool) -> list[Any]:
+    """Names of the columns that answers get, in order.
+
+    Raises:
+        InvalidQuestion: Two columns would have one name.
+    """
+    names: list[Any] = []
+    for question in questions:
+        names.append(question.id)
+        if detail:
+            keys = question.keys if question.type != "noul" else ()
+            parts = ["confidence", "answer_confidence", *(f"p_{key}" for key in keys)]
+            names += [f"{question.id}__{part}" for part in parts]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidQuestion(
+                f"two columns of the answers would be named {name!r}; give the questions ids that "
+                "do not run into each other's details"
+            )
+    return names
+
+
 def answers_frame(
     results: Sequence[Mapping[str, Any]],
     questions: Sequence[Question],
@@ -204,7 +226,9 @@ def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str], *, index: bool 
     Returns:
         The path.
     """
-    target = Path(path)
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise InvalidOption(f"{str(target)!r} is a folder; give the name of a file in it")
     with whole_file(target) as file:
         frame.to_csv(file, index=index, lineterminator="\n")
     return target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import date, time
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from jevlaya_lab.frames import Trace, answers_frame, check_results
+from jevlaya_lab.frames import Trace, answer_columns, answers_frame, check_results
 from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.encoding import check_count, check_states
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidState
-from jevlaya_lab.system_one.hooks import HookArg
+from jevlaya_lab.system_one.hooks import CallableArg, HookArg
 from jevlaya_lab.system_one.questions import Questions, prepare
 from jevlaya_lab.tracing.recorder import TraceRecorder
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lab"]
 
-StateColumns = str | Sequence[str] | Callable[[Any], Any] | None
+StateColumns = Hashable | Sequence[Hashable] | Callable[[Any], Any] | None
 
 
 class Lab:
@@ -40,7 +40,7 @@ class Lab:
     """
 
     def __init__(self, agent: Agent | None = None, *, capacity: int = 100_000) -> None:
-        if agent is not None and not hasattr(agent, "predict_batch"):
+        if agent is not None and (isinstance(agent, type) or not hasattr(agent, "predict_batch")):
             raise InvalidInput(
                 f"Lab takes an agent, an object with predict_batch; got {agent!r}. For a "
                 "checkpoint write Lab(Agent(...))"
@@ -58,6 +58,8 @@ class Lab:
         detail: bool = False,
         chunk_size: int = 32,
         hooks: HookArg = None,
+        on_predict_start: CallableArg = None,
+        on_predict_end: CallableArg = None,
         progress: bool = True,
         **options: Any,
     ) -> pd.DataFrame:
@@ -71,6 +73,8 @@ class Lab:
             detail: Add confidences and the probability of every option.
             chunk_size: States per call of ``predict_batch``; each call is one run of the trace.
             hooks: Hooks for these calls.
+            on_predict_start: Functions to run as start hooks after those.
+            on_predict_end: Functions to run as end hooks after those.
             progress: Show a progress bar where there is more than one chunk.
             **options: Passed to ``predict_batch``.
 
@@ -83,17 +87,25 @@ class Lab:
             InvalidResult: The hooks left something else than one result with all answers per state.
         """
         prepared = prepare(questions)
+        answer_columns(prepared, detail)
         states, index = _read_states(data, state)
         check_states(states)
         size = check_count("chunk_size", chunk_size) or len(states) or 1
-        per_call = [*(hooks if isinstance(hooks, (list, tuple)) else [hooks] if hooks else [])]
+        # As functions the recorder's methods come last, behind those of the caller.
+        starts_with = [*_listed(on_predict_start), self.recorder.on_predict_start]
+        ends_with = [*_listed(on_predict_end), self.recorder.on_predict_end]
         results: list[dict[str, Any]] = []
         starts = range(0, len(states), size)
         for first in tqdm(starts, unit="chunk", disable=not progress or len(starts) < 2):
             chunk = states[first : first + size]
             try:
                 found = self.agent.predict_batch(
-                    chunk, questions, hooks=[*per_call, self.recorder], **options
+                    chunk,
+                    questions,
+                    hooks=hooks,
+                    on_predict_start=starts_with,
+                    on_predict_end=ends_with,
+                    **options,
                 )
             except BaseException:
                 self.recorder.settle()  # a failed end hook kept the recorder from noting the run
@@ -146,6 +158,12 @@ class Lab:
         return f"Lab({self.agent!r}, {self.trace!r})"
 
 
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
 def _read_states(data: Any, state: StateColumns) -> tuple[list[Any], pd.Index]:
     """The states of some data as a list, and the index that the answers get."""
     if isinstance(data, pd.DataFrame):
@@ -176,17 +194,23 @@ def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
             f"function of the row; the columns are {list(data.columns)}"
         )
     if callable(state):
-        return [state(row) for _, row in data.iterrows()]
-    names = [state] if isinstance(state, str) else list(state)
+        return _present([state(row) for _, row in data.iterrows()], data.index)
+    # A name may be a number, or a tuple where columns have several levels.
+    alone = isinstance(state, str) or (isinstance(state, Hashable) and state in data.columns)
+    names = [state] if alone else list(state) if isinstance(state, (list, tuple)) else [state]
+    columns: list[Any] = list(data.columns)
+    twice = [name for name in names if columns.count(name) > 1]
+    if twice:
+        raise InvalidInput(f"the data has more than one column {twice[0]!r}; rename one of them")
     missing = [name for name in names if name not in data.columns]
     if missing:
         raise InvalidInput(
             f"the data has no column {missing[0]!r}; its columns are {list(data.columns)}"
         )
-    if isinstance(state, str):
+    if alone:
         return _present(data[state].tolist(), data.index)
-    columns = [[_json_value(value) for value in data[name].tolist()] for name in names]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    cells = [[_json_value(value) for value in data[name].tolist()] for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
 def _json_value(value: Any) -> Any:

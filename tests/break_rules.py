@@ -389,7 +389,7 @@ MUTATIONS = (
         "L-41a",
         "the notes keep the exception, and with it the agent",
         "dispatch.py",
-        '                text = f"{type(error).__name__}: {error}"\n',
+        "                text = error_text(error)\n",
         "                text = error\n",
     ),
     Mutation(
@@ -442,7 +442,7 @@ MUTATIONS = (
         "L-39",
         "a loop that some hook blocks holds up the hooks of other calls",
         "calling.py",
-        "_result(future, deadline, PATIENCE)",
+        "_result(future, deadline, patience)",
         "_result(future, deadline)",
     ),
     Mutation(

@@ -209,3 +209,81 @@ def test_the_lifecycle_picture_is_of_the_run_asked_for(lab):
 def test_errors_are_of_the_kinds_that_their_names_say():
     assert issubclass(InvalidState, TypeError)
     assert issubclass(InvalidOption, ValueError)
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        {"a": Noul("?"), "a__confidence": Noul("?")},
+        {1: Noul("?"), "1": Noul("?")},
+        {"a": Choice("?", ["x"]), "a__p_x": Noul("?")},
+    ],
+)
+def test_columns_that_would_have_one_name_are_refused(lab, questions):
+    with pytest.raises(InvalidInput, match="two columns of the answers would be named"):
+        lab.predict(["a"], questions, detail=True)
+    assert lab.trace.runs.empty
+    assert len(lab.predict(["a"], questions).columns) == 2
+
+
+def test_columns_may_have_numbers_and_levels_for_names(lab):
+    assert len(lab.predict(pd.DataFrame([["x", "y"]]), QUESTIONS, state=0)) == 1
+    levels = pd.DataFrame([["x", "y"]], columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2)]))
+    assert len(lab.predict(levels, QUESTIONS, state=("a", 1))) == 1
+    twice = pd.DataFrame([["x", "y"]], columns=["a", "a"])
+    for state in ("a", ["a"]):
+        with pytest.raises(InvalidInput, match="more than one column 'a'"):
+            lab.predict(twice, QUESTIONS, state=state)
+
+
+def test_a_function_that_gives_nothing_is_refused(lab):
+    data = pd.DataFrame({"t": ["a", None]})
+    with pytest.raises(InvalidState, match="state at index 1 is missing"):
+        lab.predict(data, QUESTIONS, state=lambda row: row["t"])
+
+
+def test_functions_and_collecting_hooks_run_ahead_of_the_recorder(lab):
+    class Collector(list):
+        def on_predict_end(self, ctx):
+            self.append(ctx.run_id)
+
+    collector = Collector()
+    lab.predict(["a"], QUESTIONS, hooks=[collector], on_predict_end=lambda ctx: None)
+    assert len(collector) == 1
+    assert len(lab.trace.events) == 2
+
+
+def test_a_recorder_in_two_lists_notes_each_run_once(lab):
+    lab.agent.add_hook(lab.recorder)
+    lab.predict(["a"], QUESTIONS)
+    assert len(lab.trace.runs) == 1
+
+
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 1.5}, [1], {"input_tokens": 10**400}, {"input_tokens": True}]
+)
+def test_odd_usage_of_a_hook_leaves_the_trace_readable(lab, usage):
+    def odd(ctx):
+        ctx.usage = usage
+
+    lab.predict(["a"], QUESTIONS, on_predict_end=odd)
+    assert lab.trace.runs["input_tokens"].isna().all()
+
+
+def test_the_thread_in_the_trace_is_the_callers_also_under_a_timeout():
+    lab = Lab(Agent("instant", network=InstantNetwork(), hooks_timeout=5))
+    lab.predict(["a"], QUESTIONS)
+    assert lab.trace.runs["thread"].tolist() == ["MainThread"]
+
+
+def test_texts_that_files_and_pictures_choke_on_are_survived(lab, tmp_path):
+    def fail(ctx):
+        raise ValueError("cost $5_{ and $6 \r 20% \ud800 <b>")
+
+    with pytest.raises(ValueError, match="cost"):
+        lab.predict(["a"], QUESTIONS, on_predict_start=fail)
+    path = lab.trace.to_csv(tmp_path / "t.csv")
+    assert len(pd.read_csv(path)) == 1
+    assert lab.lifecycle().to_png().startswith(b"\x89PNG")
+    with pytest.raises(InvalidOption, match="is a folder; give the name of a file in it"):
+        lab.trace.to_csv(tmp_path)

@@ -26,7 +26,7 @@ from jevlaya_lab.system_one.decoding import (
 )
 from jevlaya_lab.system_one.devices import choose_device, out_of_memory
 from jevlaya_lab.system_one.encoding import LOOK_AHEAD, check_count, check_states, chunks
-from jevlaya_lab.system_one.errors import InvalidResult
+from jevlaya_lab.system_one.errors import InvalidOption, InvalidResult
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
 from jevlaya_lab.system_one.models import Batch, Budget, EncodedState, Logits, Network, Prepared
 from jevlaya_lab.system_one.questions import Question, Questions, prepare
@@ -173,6 +173,8 @@ class Agent(HookRegistry):
         )
         batch_size = check_count("batch_size", batch_size)
         thresholds = check_min_confidence(min_confidence)
+        if lang is not None and not isinstance(lang, str):
+            raise InvalidOption(f"lang must be a language code such as 'de', got {lang!r}")
         ctx = PredictContext(
             states=states,
             questions=questions,

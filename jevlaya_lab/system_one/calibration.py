@@ -137,7 +137,8 @@ class Calibration:
 def _usable(name: str, value: Any, replaced: list[str]) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     low, high = TEMPERATURE_RANGE
-    kept = min(high, max(low, float(value))) if number and math.isfinite(value) else 1.0
+    usable = number and (isinstance(value, int) or math.isfinite(value))
+    kept = float(min(high, max(low, value))) if usable else 1.0
     if not number or kept != value:
         replaced.append(f"{name}={value!r} -> {kept:g}")
     return kept
@@ -203,7 +204,7 @@ def read_calibration(
     where = f"calibration file {os.fspath(path)!r}"
     try:
         payload = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise CheckpointInvalid(f"{where} is no JSON: {exc}") from exc
     if not isinstance(payload, dict):
         raise CheckpointInvalid(f"{where} holds a {type(payload).__name__}, not an object")

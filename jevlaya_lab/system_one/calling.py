@@ -148,12 +148,13 @@ def run_awaitable(awaitable: Awaitable[Any], timeout: float | None = None) -> An
     """
     errand = _Errand(awaitable, _LEVEL.get())
     deadline = None if timeout is None else time.monotonic() + timeout
+    patience = PATIENCE if timeout is None else min(PATIENCE, timeout / 2)
     # An interrupt may come anywhere in here, also before there is a future to cancel.
     try:
         while True:
             future = errand.hand_out()
             try:
-                result, error = _result(future, deadline, PATIENCE)
+                result, error = _result(future, deadline, patience)
             except concurrent.futures.TimeoutError:
                 if errand.take_back():
                     if deadline is None or time.monotonic() < deadline:
@@ -223,10 +224,10 @@ class _Errand:
         # without stopping the loop that others use as well.
         try:
             return await self._awaitable, None
-        except asyncio.CancelledError:
-            raise
         except BaseException as exc:
-            return None, exc
+            if self._over:
+                raise
+            return None, exc  # also a CancelledError of the hook's own
 
 
 _HELD: ContextVar[tuple[_Hold, ...]] = ContextVar("jevlaya_held_hook_locks", default=())

@@ -155,7 +155,7 @@ def _read_config(folder: Path, where: str) -> dict[str, Any]:
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise CheckpointInvalid(f"{where}: {CONFIG_FILE} is no JSON: {exc}") from exc
     if not isinstance(config, dict):
         raise CheckpointInvalid(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -97,6 +98,7 @@ class PredictContext:
         scope: ``agent``, ``router``, ``route``, ``load`` or ``evict``.
         skipped: Whether a start hook supplied the results.
         timings: Set by an agent that ran its network.
+        thread: Name of the thread that made the call.
         hook_log: Notes of what each hook did; read ``hook_calls``.
     """
 
@@ -120,6 +122,7 @@ class PredictContext:
     scope: str = "agent"
     skipped: bool = False
     timings: Timings | None = None
+    thread: str = field(default_factory=lambda: threading.current_thread().name)
     hook_log: HookLog = field(default_factory=HookLog, repr=False)
 
     @property
@@ -175,6 +178,6 @@ def aggregate_usage(results: Sequence[Any]) -> dict[str, int]:
         if isinstance(usage, Mapping):
             for key in total:
                 value = usage.get(key)
-                if isinstance(value, (int, float)) and math.isfinite(value):
+                if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
                     total[key] += int(value)
     return total

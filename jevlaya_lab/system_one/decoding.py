@@ -13,14 +13,15 @@ A threshold tuned on one of them, or on another package's figure, does not carry
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from jevlaya_lab.system_one.calibration import BUCKETS, Calibration, bucket
-from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.system_one.errors import InvalidOption, NonFiniteLogits
 from jevlaya_lab.system_one.questions import Question
 
 __all__ = [
@@ -51,7 +52,15 @@ def decode_answer(
 
     Returns:
         The answer payload of ``laya``; numbers are rounded to 4 places.
+
+    Raises:
+        NonFiniteLogits: A logit is NaN or infinite.
     """
+    if not np.isfinite(logits).all():
+        raise NonFiniteLogits(
+            f"question {question.id!r}: the network gave {logits.tolist()} for its options; the "
+            "checkpoint's weights are damaged, or its half precision overflowed (try device='cpu')"
+        )
     scaled = logits.astype(np.float64) / calibration.temperature_of(question, lang)
     weights = np.exp(scaled - scaled.max())
     p = weights / weights.sum()
@@ -120,7 +129,8 @@ def check_min_confidence(value: Any) -> Thresholds:
 
 
 def _threshold(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+    number = not isinstance(value, bool) and isinstance(value, Real)
+    if not number or not 0 <= float(value) <= 1:
         raise InvalidOption(f"min_confidence must lie in [0, 1], got {value!r}")
     return float(value)
 
@@ -154,7 +164,8 @@ def _gated(result: Any, thresholds: float | dict[str, float]) -> Any:
 
 def _gate(answer: dict[str, Any], thresholds: float | dict[str, float]) -> None:
     if isinstance(thresholds, dict):
-        n_options = len(answer.get("probabilities") or ()) or 2
+        listed = answer.get("probabilities")
+        n_options = len(listed) if isinstance(listed, Sized) and len(listed) else 2
         key = bucket(str(answer.get("type")), n_options)
         threshold = thresholds.get(key, thresholds.get("default", 0.0))
     else:
@@ -163,7 +174,7 @@ def _gate(answer: dict[str, Any], thresholds: float | dict[str, float]) -> None:
     known = [
         float(x)
         for x in figures
-        if isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
+        if isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x)
     ]
     answer.pop("low_confidence", None)
     if not known:

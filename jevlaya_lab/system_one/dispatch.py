@@ -9,7 +9,7 @@ from typing import Final
 from jevlaya_lab.system_one.calling import ChainLock, call_method, finish_call
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.events import EVENTS, BaseHook, Entry
-from jevlaya_lab.system_one.hook_log import snapshot
+from jevlaya_lab.system_one.hook_log import error_text, snapshot
 
 __all__ = ["ActiveHooks"]
 
@@ -62,7 +62,7 @@ class ActiveHooks:
                         began = now()
                         call_method(method, ctx, self.timeout)
             except BaseException as error:
-                text = f"{type(error).__name__}: {error}"
+                text = error_text(error)
                 if self.raise_errors or not isinstance(error, Exception):
                     raise
                 warnings.warn(

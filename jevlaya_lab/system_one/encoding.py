@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -50,6 +52,10 @@ def state_text(state: Any, index: int = 0) -> str:
         raise InvalidState(
             f"state {index} is None; a decision needs something to be about: pass text, a JSON "
             "object or a list of turns (an empty string is allowed)"
+        )
+    elif isinstance(state, float) and not math.isfinite(state):
+        raise InvalidState(
+            f"state {index} is {state}, as missing values often are; fill it or leave it out"
         )
     else:
         try:
@@ -113,6 +119,10 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
         raise InvalidOption(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
+    return number

@@ -10,6 +10,7 @@
     │   ├── InvalidOption    (ValueError)   an argument out of range, such as batch_size
     │   └── InvalidResult    (ValueError)   results from a hook that do not fit the call
     ├── HookTimeout          (TimeoutError) a hook ran longer than hooks_timeout
+    ├── NonFiniteLogits      (ArithmeticError)  the network gave NaN or infinity for an option
     └── CheckpointError                   a checkpoint that cannot be used
         ├── CheckpointNotFound (FileNotFoundError)  nothing there, or a file of it is missing
         └── CheckpointInvalid  (ValueError)         damaged, altered, or of an unknown kind
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidResult",
     "InvalidState",
     "JevlayaError",
+    "NonFiniteLogits",
 ]
 
 
@@ -68,6 +70,10 @@ class HookTimeout(JevlayaError, TimeoutError):
 
     The hook's thread is not stopped (Python cannot): the timeout bounds the call, not the hook.
     """
+
+
+class NonFiniteLogits(JevlayaError, ArithmeticError):
+    """A network's logits are NaN or infinite, so that there is no answer; names the question."""
 
 
 class CheckpointError(JevlayaError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter, is_
 from typing import Any, Final, NamedTuple
 
-__all__ = ["HookCall", "HookLog", "snapshot"]
+__all__ = ["HookCall", "HookLog", "error_text", "snapshot"]
 
 _WATCHED: Final = ("states", "questions", "results", "decision")
 """Fields whose items are compared as well, one level deep."""
@@ -43,6 +43,15 @@ class HookCall(NamedTuple):
     elapsed_ms: float
     changed: tuple[str, ...]
     error: str | None
+
+
+def error_text(error: BaseException) -> str:
+    """``Type: message``, also of an exception whose message cannot be made or is no valid text."""
+    try:
+        message = str(error)
+    except Exception as exc:
+        message = f"<its text raised {type(exc).__name__}>"
+    return f"{type(error).__name__}: {message}".encode("utf-8", "replace").decode()
 
 
 def snapshot(ctx: Any) -> Snapshot:

@@ -6,7 +6,7 @@ here (L-2, L-37, L-42).
 
 from __future__ import annotations
 
-import math
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -92,6 +92,12 @@ def _entry(origin: str, hook: Any) -> Entry:
                 f"hook {type(hook).__name__}: {event} is a {type(method).__name__}; "
                 "an event must be a method that takes the context"
             )
+    for event, method in methods:
+        if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+            raise InvalidHook(
+                f"hook {type(hook).__name__}: {event} is a generator function, which would never "
+                "run; write it without yield"
+            )
     if all(method is None for _, method in methods):
         shown = repr(hook) if callable(hook) else f"a {type(hook).__name__}"
         remedy = (
@@ -146,7 +152,7 @@ def check_timeout(value: Any) -> float | None:
     if value is None:
         return None
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
+    if not number or not 0 < value <= threading.TIMEOUT_MAX:
         raise InvalidOption(
             f"hooks_timeout must be a positive number of seconds or None, got {value!r}"
         )

@@ -38,6 +38,7 @@ class TraceRecorder:
         self._kept: deque[tuple[RunRecord, list[EventRecord]]] = deque(maxlen=capacity)
         self._n_seen = 0
         self._seq = itertools.count()
+        self._noted: weakref.WeakSet[PredictContext] = weakref.WeakSet()
         # Which thread began a run that has not been noted yet; it keeps no run alive.
         self._open: weakref.WeakKeyDictionary[PredictContext, int] = weakref.WeakKeyDictionary()
 
@@ -47,9 +48,14 @@ class TraceRecorder:
             self._open[ctx] = threading.get_ident()
 
     def on_predict_end(self, ctx: PredictContext) -> None:
-        """Note the run."""
+        """Note the run; a second time, where it is in two lists of hooks, changes nothing."""
+        with self._lock:
+            if ctx in self._noted:
+                return
+            self._noted.add(ctx)
         run = read_context(ctx, self._clock)
-        calls = [call for call in ctx.hook_calls if call.hook != type(self).__qualname__]
+        own = type(self).__qualname__
+        calls = [call for call in ctx.hook_calls if call.hook.partition(".")[0] != own]
         with self._lock:
             events = [
                 EventRecord(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from jevlaya_lab.system_one.context import PredictContext
+from jevlaya_lab.system_one.hook_log import error_text
 
 __all__ = ["EventRecord", "RunRecord", "read_context"]
 
@@ -87,7 +88,7 @@ def read_context(ctx: PredictContext, clock: float) -> RunRecord:
     elapsed_ms = ctx.elapsed_ms
     timings = ctx.timings
     states = [f for f in timings.forwards if f.kind == "states"] if timings else []
-    usage = ctx.usage or {}
+    usage = ctx.usage if isinstance(ctx.usage, Mapping) else {}
     decision = ctx.decision if isinstance(ctx.decision, dict) else {}
     return RunRecord(
         run_id=ctx.run_id,
@@ -108,17 +109,28 @@ def read_context(ctx: PredictContext, clock: float) -> RunRecord:
         decode_ms=timings.decode_ms if timings else None,
         n_forwards=len(timings.forwards) if timings else None,
         n_rows=sum(f.n_rows for f in states) if timings else None,
-        input_tokens=usage.get("input_tokens"),
-        output_tokens=usage.get("output_tokens"),
+        input_tokens=_whole(usage.get("input_tokens")),
+        output_tokens=_whole(usage.get("output_tokens")),
         padded_tokens=sum(f.n_padding for f in timings.forwards) if timings else None,
         routing_model=decision.get("model"),
         routing_reason=decision.get("reason"),
         skipped=ctx.skipped,
         error_type=type(ctx.error).__name__ if ctx.error is not None else None,
-        error_message=str(ctx.error) if ctx.error is not None else None,
+        error_message=_message(ctx.error) if ctx.error is not None else None,
         failed_step=timings.step if timings else None,
-        thread=threading.current_thread().name,
+        thread=ctx.thread,
     )
+
+
+def _whole(value: Any) -> int | None:
+    """A token count as a trace can hold it; what a hook put there may be anything."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return value if whole else None
+
+
+def _message(error: BaseException) -> str:
+    """The text of an exception, with plain line ends: a lone CR would split a CSV's row."""
+    return "\n".join(error_text(error).partition(": ")[2].splitlines())
 
 
 def _count(value: Any) -> int | None:

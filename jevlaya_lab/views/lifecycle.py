@@ -185,6 +185,7 @@ def _box(
     n_lines: int = 0,
 ) -> Box:
     fit = max(8, int(_CHARACTERS * (width - 16.0) / _WIDE))
+    lines = [" ".join(line.split()) for line in lines]
     shown = tuple(line if len(line) <= fit else line[: fit - 1] + "…" for line in lines)
     height = _TITLE + max(len(shown), n_lines) * _LINE + (8.0 if shown or n_lines else 0.0)
     return Box(box_id, x, y, width, height, title, shown, status)

@@ -97,8 +97,8 @@ class Picture:
         axes.set_xlim(0, layout.width)
         axes.set_ylim(layout.height, 0)
         axes.axis("off")
-        axes.text(24, 28, layout.title, fontsize=13, weight="bold", color=_INK, va="center")
-        axes.text(24, 52, layout.subtitle, fontsize=9, color="#555555", va="center")
+        _text(axes, 24, 28, layout.title, fontsize=13, weight="bold", color=_INK)
+        _text(axes, 24, 52, layout.subtitle, fontsize=9, color="#555555")
         for arrow in layout.arrows:
             _draw_arrow(axes, layout, arrow)
         for box in layout.boxes:
@@ -107,11 +107,20 @@ class Picture:
             _draw_bar(axes, bar)
         if layout.bars:
             last = layout.bars[0]
-            axes.text(
-                last.x, last.y + last.height + 16, layout.bar_caption, fontsize=7.1, color=_INK,
-                va="center",
-            )  # fmt: skip
+            _text(
+                axes,
+                last.x,
+                last.y + last.height + 16,
+                layout.bar_caption,
+                fontsize=7.1,
+                color=_INK,
+            )
         return figure
+
+
+def _text(axes: Any, x: float, y: float, text: str, **style: Any) -> None:
+    """Text as it is written: a dollar sign starts no formula."""
+    axes.text(x, y, text, parse_math=False, va="center", **style)
 
 
 def _draw_box(axes: Any, box: Box) -> None:
@@ -132,14 +141,18 @@ def _draw_box(axes: Any, box: Box) -> None:
         )
     )
     colour = _PALE if quiet else _INK
-    axes.text(
-        box.x + 9, box.y + 14, box.title, fontsize=9.5, weight="bold", color=colour, va="center",
+    _text(
+        axes,
+        box.x + 9,
+        box.y + 14,
+        box.title,
+        fontsize=9.5,
+        weight="bold",
+        color=colour,
         zorder=3,
-    )  # fmt: skip
+    )
     for i, line in enumerate(box.lines):
-        axes.text(
-            box.x + 9, box.y + 34 + i * 17, line, fontsize=8.5, color=colour, va="center", zorder=3
-        )
+        _text(axes, box.x + 9, box.y + 34 + i * 17, line, fontsize=8.5, color=colour, zorder=3)
 
 
 def _draw_arrow(axes: Any, layout: Layout, arrow: Any) -> None:
@@ -167,10 +180,14 @@ def _draw_arrow(axes: Any, layout: Layout, arrow: Any) -> None:
         zorder=1,
     )
     if arrow.label and taken:
-        axes.text(
-            (start[0] + end[0]) / 2 + 6, (start[1] + end[1]) / 2, arrow.label, fontsize=8,
-            color="#555555", va="center",
-        )  # fmt: skip
+        _text(
+            axes,
+            (start[0] + end[0]) / 2 + 6,
+            (start[1] + end[1]) / 2,
+            arrow.label,
+            fontsize=8,
+            color="#555555",
+        )
 
 
 def _draw_bar(axes: Any, bar: Bar) -> None:
@@ -178,12 +195,23 @@ def _draw_bar(axes: Any, bar: Bar) -> None:
 
     axes.add_patch(
         Rectangle(
-            (bar.x, bar.y), bar.width, bar.height, facecolor=_BARS.get(bar.label, "#dddddd"),
-            edgecolor="white", linewidth=0.8, zorder=2,
+            (bar.x, bar.y),
+            bar.width,
+            bar.height,
+            facecolor=_BARS.get(bar.label, "#dddddd"),
+            edgecolor="white",
+            linewidth=0.8,
+            zorder=2,
         )
-    )  # fmt: skip
+    )
     if bar.width > 8.0 * len(bar.label) + 8:
-        axes.text(
-            bar.x + bar.width / 2, bar.y + bar.height / 2, bar.label, fontsize=8.5, color="#000000",
-            ha="center", va="center", zorder=3,
-        )  # fmt: skip
+        _text(
+            axes,
+            bar.x + bar.width / 2,
+            bar.y + bar.height / 2,
+            bar.label,
+            fontsize=8.5,
+            color="#000000",
+            ha="center",
+            zorder=3,
+        )

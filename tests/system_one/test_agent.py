@@ -658,3 +658,15 @@ def test_a_network_takes_the_place_of_a_checkpoint() -> None:
 
     assert (agent.model_id, agent.network) == ("only/a/name", network)
     assert agent.predict("a", QUESTIONS)["model"] == "only/a/name"
+
+
+@pytest.mark.parametrize("wrong", [5, b"de", ["de"]])
+def test_a_language_that_is_no_code_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidOption, match="lang must be a language code"):
+        make_agent().predict("a", QUESTIONS, lang=wrong)
+
+
+@pytest.mark.parametrize("state", [float("nan"), float("inf")])
+def test_a_state_that_is_no_number_is_refused(state: float) -> None:
+    with pytest.raises(InvalidState, match="as missing values often are"):
+        make_agent().predict(state, QUESTIONS)

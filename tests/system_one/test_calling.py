@@ -771,3 +771,15 @@ def test_run_awaitable_gives_the_result() -> None:
         return 42
 
     assert run_awaitable(answer()) == 42
+
+
+def test_a_cancellation_of_a_hooks_own_comes_out_as_it_is() -> None:
+    """L-7: not as the exception of that name which `except Exception` catches."""
+
+    async def cancel(_: Any) -> None:
+        raise asyncio.CancelledError("by the hook")
+
+    agent = make_agent(on_predict_start=cancel, hooks_raise=False)
+
+    with pytest.raises(asyncio.CancelledError, match="by the hook"):
+        agent.predict("a", QUESTIONS)

@@ -17,7 +17,7 @@ from jevlaya_lab.system_one.decoding import (
     decode_answer,
     empty_result,
 )
-from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.system_one.errors import InvalidOption, NonFiniteLogits
 from jevlaya_lab.system_one.questions import Question, prepare
 
 PLAIN = Calibration()
@@ -418,3 +418,23 @@ def test_the_empty_payload() -> None:
         "answers": {},
         "usage": {"input_tokens": 0, "output_tokens": 0},
     }
+
+
+# --- no answer at all ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_logits_that_are_no_numbers_are_no_answer(wrong: float) -> None:
+    logits = np.array([0.0, wrong], dtype=np.float32)
+
+    with pytest.raises(
+        NonFiniteLogits, match=r"question 'q': the network gave \[0\.0, (nan|-?inf)"
+    ):
+        decode_answer(question("noul"), logits, Calibration())
+
+
+def test_figures_of_other_kinds_of_number_are_taken() -> None:
+    assert check_min_confidence(np.float32(0.5)) == 0.5
+    assert gated({"answer_confidence": np.float32(0.9)}, 0.5)["abstention"] == "passed"
+    probabilities = {"type": "choice", "probabilities": np.array([0.5, 0.5]), "confidence": 0.5}
+    assert gated(probabilities, {"choice:2": 0.4})["abstention_threshold"] == 0.4

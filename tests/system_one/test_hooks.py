@@ -762,3 +762,40 @@ def test_an_agent_shows_its_name_and_its_hooks() -> None:
 
     assert shown.startswith("Agent('test'")
     assert "hooks=[Audit()]" in shown
+
+
+# --- hooks that cannot work ------------------------------------------------------------------
+
+
+def test_a_method_with_a_yield_is_refused() -> None:
+    class Plain:
+        def on_predict_start(self, ctx: PredictContext) -> Any:
+            yield
+
+    class Async:
+        async def on_predict_end(self, ctx: PredictContext) -> Any:
+            yield
+
+    for hook in (Plain(), Async()):
+        with pytest.raises(InvalidHook, match="is a generator function, which would never run"):
+            make_agent(hooks=hook)
+
+
+def test_an_exception_whose_text_cannot_be_made_comes_out_all_the_same() -> None:
+    """L-7, L-42: the same exception, or a warning, whatever its __str__ does."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("str broke")
+
+    agent = make_agent(on_predict_start=fails_with(Mute()))
+
+    with pytest.raises(Mute):
+        agent.predict("a", QUESTIONS)
+    with pytest.warns(RuntimeWarning, match="Mute: <its text raised RuntimeError>"):
+        agent.predict("a", QUESTIONS, hooks_raise=False)
+
+
+def test_a_timeout_beyond_what_threads_take_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="hooks_timeout must be a positive number"):
+        make_agent(hooks_timeout=1e12)
