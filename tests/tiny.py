@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoModel, BertConfig, ModernBertConfig
 
-from jevlaya_lab.system_one.checkpoint import EMBEDDED
+from jevlaya_lab.system_one.checkpoint import EMBEDDED, write_checkpoint
 from jevlaya_lab.system_one.models.cross_encoder import DecisionModel
+from jevlaya_lab.system_one.models.loading import decision_model_files
 
 KINDS = ("bert", "modern", "modern-parallel", "minilm")
 _WORDS = 30522
@@ -61,7 +62,7 @@ def make_checkpoint(folder: Path, kind: str = "bert", *, seed: int = 0, **config
     """Write a checkpoint folder.
 
     Args:
-        folder: Where; it must not be there yet.
+        folder: Where.
         kind: One of ``KINDS``; ``minilm`` has the real encoder's weights under a random head.
         seed: Of the random weights.
         **config: Goes over the usual config.
@@ -69,9 +70,6 @@ def make_checkpoint(folder: Path, kind: str = "bert", *, seed: int = 0, **config
     Returns:
         The folder.
     """
-    (folder / "tokenizer").mkdir(parents=True)
-    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        shutil.copy(EMBEDDED / "encoder" / name, folder / "tokenizer" / name)
     settings = {**_CONFIG, **config}
     if kind == "modern-parallel":
         settings["option_layout"] = "parallel"
@@ -85,13 +83,11 @@ def make_checkpoint(folder: Path, kind: str = "bert", *, seed: int = 0, **config
         # Random scorers give every option the same logit to two places; these do not.
         model.scorer[3].weight.data *= 12
         model.act_head[2].weight.data *= 4
-    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     if kind == "minilm":
         real = load_file(EMBEDDED / "encoder" / "model.safetensors")
-        weights.update(
-            {f"encoder.{k}": v.float() for k, v in real.items() if f"encoder.{k}" in weights}
-        )
-    shape.save_pretrained(folder / "encoder")
-    save_file(weights, folder / "model.safetensors")
-    (folder / "rl_agent_config.json").write_text(json.dumps(settings))
-    return folder
+        encoder.load_state_dict({k: v.float() for k, v in real.items()}, strict=False)
+    names = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+    with tempfile.TemporaryDirectory() as tokenizer:
+        for name in names:
+            shutil.copy(EMBEDDED / "encoder" / name, tokenizer)
+        return write_checkpoint(folder, decision_model_files(model, Path(tokenizer), settings))

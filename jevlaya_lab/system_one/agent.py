@@ -16,7 +16,7 @@ from typing import Any
 
 from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.calibration import Calibration, read_calibration, write_calibration
-from jevlaya_lab.system_one.checkpoint import Checkpoint, read_checkpoint
+from jevlaya_lab.system_one.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from jevlaya_lab.system_one.context import ForwardPass, PredictContext, Timings
 from jevlaya_lab.system_one.decoding import (
     apply_min_confidence,
@@ -101,8 +101,9 @@ class Agent(HookRegistry):
         self.memory_split_count = 0
         self.cpu_fallback_count = 0
         self.last_fallback_reason: str | None = None
+        self._checkpoint: Checkpoint | None = None
         if network is None:
-            checkpoint = read_checkpoint(
+            checkpoint = self._checkpoint = read_checkpoint(
                 model_id_or_path,
                 subfolder=subfolder,
                 revision=revision,
@@ -397,6 +398,24 @@ class Agent(HookRegistry):
         if prepared.collapsed:
             usage["options"] = {qid: dict(found) for qid, found in prepared.collapsed.items()}
         return {"model": self.model_id, "answers": answers, "usage": usage}
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the checkpoint as a folder, with the temperatures in use (not those of languages).
+
+        Weights and tokenizer are copied as they are; ``laya`` reads the folder of a cross-encoder.
+
+        Returns:
+            The folder.
+
+        Raises:
+            InvalidOption: This agent was made with ``network=`` and has no files to copy.
+        """
+        if self._checkpoint is None:
+            raise InvalidOption(
+                "this agent was made with network=, so there are no files to copy; write them with "
+                "jevlaya_lab.system_one.checkpoint.write_checkpoint"
+            )
+        return copy_checkpoint(replace(self._checkpoint, calibration=self.calibration), folder)
 
     def save_calibration(self, path: str | os.PathLike[str]) -> Path:
         """Write the temperatures in use, and which checkpoint they are for, in laya's form.

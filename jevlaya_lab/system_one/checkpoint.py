@@ -20,7 +20,14 @@ from typing import Any, Final
 from jevlaya_lab.system_one.calibration import Calibration
 from jevlaya_lab.system_one.errors import CheckpointInvalid, CheckpointNotFound
 
-__all__ = ["EMBEDDED", "Checkpoint", "find_checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = [
+    "EMBEDDED",
+    "Checkpoint",
+    "copy_checkpoint",
+    "find_checkpoint",
+    "read_checkpoint",
+    "write_checkpoint",
+]
 
 CONFIG_FILE: Final = "rl_agent_config.json"
 EMBEDDED: Final = Path(__file__).resolve().parent.parent / "checkpoints" / "embedded"
@@ -205,6 +212,29 @@ def _inside(name: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise CheckpointInvalid(f"{name!r} is no file name inside a checkpoint folder")
     return path
+
+
+def copy_checkpoint(checkpoint: Checkpoint, folder: str | os.PathLike[str]) -> Path:
+    """Write a checkpoint again, with the config and the temperatures that it has now.
+
+    Args:
+        checkpoint: Its folder gives the files, its config and calibration what the new config says.
+        folder: Where the copy shall lie; an older one there is replaced as a whole.
+
+    Returns:
+        The folder.
+    """
+    files = {
+        path.relative_to(checkpoint.folder).as_posix(): path.read_bytes()
+        for path in sorted(checkpoint.folder.rglob("*"))
+        if path.is_file() and path.name != CONFIG_FILE
+    }
+    config = {
+        **checkpoint.config,
+        "temperature": list(checkpoint.calibration.temperature),
+        "temperature_by_options": dict(checkpoint.calibration.by_options),
+    }
+    return write_checkpoint(folder, {CONFIG_FILE: json.dumps(config, indent=2).encode(), **files})
 
 
 def write_checkpoint(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> Path:

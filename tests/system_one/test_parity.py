@@ -110,3 +110,54 @@ def test_temperatures_of_a_language_are_applied_as_laya_does(tmp_path: Path) -> 
 def write(path: Path, **payload: Any) -> Path:
     path.write_text(json.dumps(payload))
     return path
+
+
+def same_answers(folder: Path, other: Path) -> None:
+    """What laya answers from one folder is what is answered here from the other."""
+    theirs, ours = laya_agent(folder), Agent(other, device="cpu")
+    found = parity.Compared()
+    mine = ours.predict_batch(parity.STATES, parity.QUESTIONS)
+    for a, b in zip(mine, theirs.predict_batch(parity.STATES, parity.QUESTIONS), strict=True):
+        found.add("answers", a["answers"], b["answers"])
+    assert found.differences == []
+    assert found.largest <= LIMIT
+
+
+def test_a_checkpoint_saved_here_loads_in_laya(tmp_path: Path) -> None:
+    agent = Agent(make_checkpoint(tmp_path / "c"), device="cpu")
+    agent.load_calibration(write(tmp_path / "c.json", temperature=[2.0, 0.7, 3.0]))
+
+    saved = agent.save(tmp_path / "deep" / "saved")
+
+    same_answers(saved, saved)
+    assert Agent(saved).calibration.temperature == (2.0, 0.7, 3.0)
+    assert (
+        agent.predict("a", parity.QUESTIONS)["answers"]
+        == (Agent(saved).predict("a", parity.QUESTIONS)["answers"])
+    )
+
+
+def test_a_checkpoint_saved_by_laya_loads_here(tmp_path: Path) -> None:
+    from laya.train import save_checkpoint
+
+    theirs = laya_agent(make_checkpoint(tmp_path / "c"))
+
+    save_checkpoint(theirs.model, theirs.tok, theirs.cfg, str(tmp_path / "saved"))
+
+    same_answers(tmp_path / "saved", tmp_path / "saved")
+
+
+def test_the_embedded_checkpoint_can_be_saved_as_well(tmp_path: Path) -> None:
+    agent = Agent()
+
+    again = Agent(agent.save(tmp_path / "saved"))
+
+    question = {"q": parity.QUESTIONS["team"]}
+    assert again.predict("a", question)["answers"] == agent.predict("a", question)["answers"]
+
+
+def test_an_agent_without_files_says_how_to_write_them(tmp_path: Path) -> None:
+    from jevlaya_lab.system_one.models.instant import InstantNetwork
+
+    with pytest.raises(ValueError, match="no files to copy; write them with"):
+        Agent("x", network=InstantNetwork()).save(tmp_path / "saved")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from jevlaya_lab.system_one.errors import CheckpointInvalid
 from jevlaya_lab.system_one.models.cross_encoder import CrossEncoder, DecisionModel
 from jevlaya_lab.system_one.models.tokens import Tokens
 
-__all__ = ["fill", "load_cross_encoder", "load_weights"]
+__all__ = ["decision_model_files", "fill", "load_cross_encoder", "load_weights"]
 
 _SHOWN: Final = 3
 
@@ -91,6 +92,36 @@ def _no_initialisation() -> Iterator[None]:
         module = importlib.import_module("transformers.modeling_utils")
     with module.no_init_weights():
         yield
+
+
+def decision_model_files(
+    model: DecisionModel, tokenizer: Path, config: Mapping[str, Any], *, half: bool = False
+) -> dict[str, bytes]:
+    """A decision model as the files of a checkpoint, for ``write_checkpoint``.
+
+    Args:
+        model: The network; it may be on any device.
+        tokenizer: Folder with the files of its tokenizer.
+        config: What goes into ``rl_agent_config.json``; ``head_layers`` and ``act_costs`` must fit.
+        half: Whether weights are stored in half precision.
+
+    Returns:
+        Content by name, in the layout of ``laya``.
+    """
+    weights = {
+        name: (tensor.half() if half and tensor.is_floating_point() else tensor).cpu().contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    encoder_config: Any = model.encoder.config
+    files = {
+        "rl_agent_config.json": json.dumps(dict(config), indent=2).encode(),
+        "model.safetensors": save(weights),
+        "encoder/config.json": encoder_config.to_json_string(use_diff=False).encode(),
+    }
+    for path in sorted(tokenizer.iterdir()):
+        if path.is_file():
+            files[f"tokenizer/{path.name}"] = path.read_bytes()
+    return files
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
