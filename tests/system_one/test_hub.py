@@ -17,7 +17,9 @@ import huggingface_hub
 import pytest
 from hub_server import COMMIT, FILES, OLD_COMMIT, REPO, HubServer, hub_server
 from huggingface_hub import constants, file_download
+from tiny import make_checkpoint
 
+from jevlaya_lab import Agent
 from jevlaya_lab.system_one import hub_client
 from jevlaya_lab.system_one.errors import (
     CheckpointError,
@@ -534,3 +536,51 @@ def test_importing_the_module_loads_no_http_library() -> None:
     names = done.stdout.decode()
     assert "'huggingface_hub'" in names
     assert not any(f"'{name}'" in names for name in ("httpx", "httpx2", "requests", "torch"))
+
+
+_ASK = """
+import sys
+from jevlaya_lab import Agent
+agent = Agent("org/model", subfolder="multilingual", device="cpu")
+answer = agent.predict("some text", {"q": {"type": "noul", "instructions": "Is it so?"}})
+print(agent.model_id, answer["answers"]["q"]["noul"])
+"""
+
+
+def test_an_agent_answers_from_a_hubs_checkpoint_and_from_the_cache_offline(
+    tmp_path: Path,
+) -> None:
+    """From the name alone to an answer; the second time without any hub, and the same answer."""
+    made = make_checkpoint(tmp_path / "made")
+    files = {
+        f"multilingual/{path.relative_to(made).as_posix()}": path.read_bytes()
+        for path in made.rglob("*")
+        if path.is_file()
+    }
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+
+    def ask(**environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", _ASK],
+            env=clean | {"HF_HOME": str(tmp_path / "home")} | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    with hub_server() as server:
+        server.revisions[COMMIT].update(files)
+        online = ask(HF_ENDPOINT=server.url)
+    offline = ask(HF_HUB_OFFLINE="1")
+    nothing = ask(HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "empty"))
+
+    expected = Agent(made, device="cpu").predict(
+        "some text", {"q": {"type": "noul", "instructions": "Is it so?"}}
+    )
+    assert online.stdout.split() == ["org/model", str(expected["answers"]["q"]["noul"])]
+    assert offline.stdout == online.stdout
+    assert nothing.returncode == 1
+    assert "CheckpointNotFound: checkpoint 'org/model' on the hub" in nothing.stderr
+    assert "offline mode is on" in nothing.stderr
+    assert "no folder of that name here either" in nothing.stderr
