@@ -94,7 +94,7 @@ MUTATIONS = (
     Mutation(
         "L-4",
         "budgets that a start hook sets are ignored",
-        "agent.py",
+        "inference.py",
         "self._budget_of(ctx.max_len, ctx.head_max_len)",
         "self._budget_of(None, None)",
     ),
@@ -124,7 +124,7 @@ MUTATIONS = (
     Mutation(
         "L-6",
         "all states are encoded before the first forward pass",
-        "agent.py",
+        "inference.py",
         "ahead = batch_size if batch_size is not None and not by_length else LOOK_AHEAD",
         "ahead = LOOK_AHEAD",
     ),
@@ -261,7 +261,7 @@ MUTATIONS = (
     Mutation(
         "L-36",
         "a call without questions reaches the network",
-        "agent.py",
+        "inference.py",
         "        if not texts or not questions:\n",
         "        if not texts:\n",
     ),
@@ -360,21 +360,21 @@ MUTATIONS = (
     Mutation(
         "L-41",
         "collating counts as encoding",
-        "agent.py",
+        "inference.py",
         'with timings.during("collate"):',
         'with timings.during("encode"):',
     ),
     Mutation(
         "L-41",
         "embedding the questions is no forward time",
-        "agent.py",
+        "inference.py",
         "        timings.forward_ms += embedding_ms\n",
         "",
     ),
     Mutation(
         "L-41",
         "padding is not counted",
-        "agent.py",
+        "inference.py",
         "batch.n_tokens, batch.n_padding, elapsed_ms",
         "batch.n_tokens, 0, elapsed_ms",
     ),
