@@ -131,7 +131,7 @@ MUTATIONS = (
     Mutation(
         "L-6",
         "a label that shows the same text twice gets through",
-        "questions.py",
+        "definitions.py",
         "if label in first or str(label) in shown:",
         "if label in first:",
     ),
