@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
+from functools import partial
 from typing import Final
 
-from jevlaya_lab.system_one.calling import ChainLock, call_method, finish_call
+from jevlaya_lab.system_one.calling import ChainLock, call_method, finish_call, raise_again
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.events import EVENTS, BaseHook, Entry
 from jevlaya_lab.system_one.hook_log import error_text, snapshot
@@ -43,7 +44,10 @@ class ActiveHooks:
         now, note = time.perf_counter, ctx.hook_log.append
         no_op, plain = _NO_OPS[event], self.timeout is None and self.lock is None
         for position, entry in enumerate(self.entries):
-            method = getattr(entry[0], event, None)
+            try:
+                method = getattr(entry[0], event, None)
+            except Exception as error:  # a property that fails is a hook that fails
+                method = partial(_raise, error)
             if method is None or getattr(method, "__func__", None) is no_op:
                 continue
             if before is None:
@@ -75,6 +79,10 @@ class ActiveHooks:
                 after = snapshot(ctx)
                 note((event, entry, position, began, ended, before, after, text))
                 before = after
+
+
+def _raise(error: Exception, _: PredictContext) -> None:
+    raise_again(error)
 
 
 _NO_OPS: Final = {event: getattr(BaseHook, event) for event in EVENTS}

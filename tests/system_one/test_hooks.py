@@ -799,3 +799,28 @@ def test_an_exception_whose_text_cannot_be_made_comes_out_all_the_same() -> None
 def test_a_timeout_beyond_what_threads_take_is_refused() -> None:
     with pytest.raises(InvalidOption, match="hooks_timeout must be a positive number"):
         make_agent(hooks_timeout=1e12)
+
+
+def test_a_property_that_fails_is_a_hook_that_fails() -> None:
+    """L-42: noted, raised, or turned into a warning, as if the method itself had failed."""
+
+    class Moody:
+        ready = True
+
+        @property
+        def on_predict_start(self) -> Any:
+            if not self.ready:
+                raise OSError("not now")
+            return lambda ctx: None
+
+    hook = Moody()
+    agent = make_agent(hooks=hook)
+    hook.ready = False
+    seen: list[PredictContext] = []
+
+    with pytest.raises(OSError, match="not now"):
+        agent.predict("a", QUESTIONS, on_predict_end=seen.append)
+    with pytest.warns(RuntimeWarning, match="Moody.on_predict_start failed .*not now"):
+        agent.predict("a", QUESTIONS, hooks_raise=False)
+
+    assert seen[0].hook_calls[0].error == "OSError: not now"
