@@ -8,7 +8,8 @@
     │   ├── InvalidState     (TypeError)    a state, or a list of states, of the wrong kind
     │   ├── InvalidHook      (TypeError)    something that is not a hook where one belongs
     │   ├── InvalidOption    (ValueError)   an argument out of range, such as batch_size
-    │   └── InvalidResult    (ValueError)   results from a hook that do not fit the call
+    │   ├── InvalidResult    (ValueError)   results from a hook that do not fit the call
+    │   └── UnknownCheckpoint (ValueError)  a name under which no checkpoint is registered
     ├── HookTimeout          (TimeoutError) a hook ran longer than hooks_timeout
     ├── NonFiniteLogits      (ArithmeticError)  the network gave NaN or infinity for an option
     └── CheckpointError                   a checkpoint that cannot be used
@@ -34,6 +35,7 @@ __all__ = [
     "InvalidState",
     "JevlayaError",
     "NonFiniteLogits",
+    "UnknownCheckpoint",
 ]
 
 
@@ -63,6 +65,10 @@ class InvalidOption(InvalidInput, ValueError):
 
 class InvalidResult(InvalidInput, ValueError):
     """Results that a hook gave and that do not fit the call they stand for."""
+
+
+class UnknownCheckpoint(InvalidInput, ValueError):
+    """A name under which no checkpoint is registered; the message names the nearest ones."""
 
 
 class HookTimeout(JevlayaError, TimeoutError):

@@ -1,0 +1,380 @@
+"""CheckpointPool: which checkpoints are resident, and who builds, evicts or waits.
+
+Locks live in this room only. Its invariants:
+
+- ``_lock`` guards the tables below and is never held while a checkpoint is built, while a build is
+  waited for, or while anybody else's code runs.
+- A name is resident (in ``_agents``), being built (in ``_builds``), or neither; it is in both only
+  while an agent that was attached during a build waits for that build to end.
+- There is at most one build of a name at a time; whoever asks meanwhile gets its outcome.
+- Only the thread that entered a build takes it out again, whatever happened.
+- After every change at most ``max_loaded`` names are resident. An agent that somebody still uses
+  lives on until they let go of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from jevlaya_lab.system_one.calling import raise_again
+from jevlaya_lab.system_one.encoding import check_count
+from jevlaya_lab.system_one.errors import InvalidOption, UnknownCheckpoint
+
+__all__ = ["ALIASES", "CheckpointPool", "EvictionPolicy", "LeastRecentlyUsed", "Loaded"]
+
+ALIASES: Final[Mapping[str, str]] = {
+    "en": "english",
+    "laya": "english",
+    "default": "english",
+    "ml": "multilingual",
+    "multi": "multilingual",
+    "laya-multilingual": "multilingual",
+    "typed": "typed-decisions",
+    "typed_decisions": "typed-decisions",
+    "decisions": "typed-decisions",
+    "laya-typed-decisions": "typed-decisions",
+}
+"""What people type, and the name that it stands for. A registered name goes before an alias."""
+
+
+class EvictionPolicy(Protocol):
+    """Which resident checkpoint goes first. Called under the pool's lock: keep it quick."""
+
+    def used(self, name: str) -> None:
+        """The checkpoint was built, attached or asked for."""
+
+    def removed(self, name: str) -> None:
+        """The checkpoint is no longer resident."""
+
+    def order(self) -> list[str]:
+        """The resident names; the first one is evicted next."""
+
+
+class LeastRecentlyUsed:
+    """The one that was not asked for for longest goes first (L-32)."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+
+    def used(self, name: str) -> None:
+        """Move the name to the end."""
+        self._names.pop(name, None)
+        self._names[name] = None
+
+    def removed(self, name: str) -> None:
+        """Forget the name."""
+        self._names.pop(name, None)
+
+    def order(self) -> list[str]:
+        """Oldest use first."""
+        return list(self._names)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load did.
+
+    Attributes:
+        name: The resolved name.
+        agent: The agent.
+        built: Whether this very call built it; a call that waited for another's build did not.
+        evicted: Names that had to go for it, in order.
+        elapsed_ms: Milliseconds of the build; 0 where nothing was built.
+    """
+
+    name: str
+    agent: Any
+    built: bool = False
+    evicted: tuple[str, ...] = ()
+    elapsed_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class _Build:
+    """A build under way, and its outcome for those who wait."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    done: threading.Event = field(default_factory=threading.Event)
+    agent: Any = None
+    error: BaseException | None = None
+
+
+class CheckpointPool:
+    """Registered checkpoints, at most ``max_loaded`` of them resident.
+
+    Args:
+        build: Makes the agent of a name from its source; may take long, may fail.
+        sources: What is registered from the start, by name; anything that ``build`` understands.
+        max_loaded: How many may be resident.
+        aliases: Other names for registered ones.
+        policy: Which one is evicted first.
+
+    Raises:
+        InvalidOption: ``max_loaded`` is no whole number of at least 1.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[str, Any], Any],
+        sources: Mapping[str, Any] | None = None,
+        *,
+        max_loaded: int = 2,
+        aliases: Mapping[str, str] = ALIASES,
+        policy: EvictionPolicy | None = None,
+    ) -> None:
+        self._build = build
+        self._aliases = dict(aliases)
+        self._policy: EvictionPolicy = LeastRecentlyUsed() if policy is None else policy
+        self._lock = threading.Lock()
+        self._max_loaded = _least_one(max_loaded)
+        self._sources: dict[str, Any] = {}
+        self._agents: dict[str, Any] = {}
+        self._builds: dict[str, _Build] = {}
+        for name, source in (sources or {}).items():
+            self._sources[canonical(name)] = source
+
+    def resolve(self, name: Any) -> str:
+        """The registered name that a name or alias stands for.
+
+        Raises:
+            UnknownCheckpoint: It stands for none; the message names the nearest.
+        """
+        key = canonical(name)
+        with self._lock:
+            known = dict.fromkeys([*self._sources, *self._agents])
+        if key in known:
+            return key
+        meant = self._aliases.get(key)
+        if meant in known:
+            return meant
+        near = difflib.get_close_matches(key, [*known, *self._aliases], n=3)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        names = ", ".join(known) or "none"
+        raise UnknownCheckpoint(
+            f"no checkpoint {name!r} is registered; {hint}registered are {names}"
+        )
+
+    def load(self, name: str) -> Loaded:
+        """The agent of a name: resident, or built now; one build for all who ask at once (L-35).
+
+        Raises:
+            UnknownCheckpoint: No such name.
+            BaseException: The build failed; all who waited get the same, and the next load tries
+                again.
+        """
+        key = self.resolve(name)
+        with self._lock:
+            if key in self._agents:
+                self._policy.used(key)
+                return Loaded(key, self._agents[key])
+            build = self._builds.get(key)
+            mine = build is None
+            if build is None:
+                if key not in self._sources:
+                    raise UnknownCheckpoint(
+                        f"checkpoint {key!r} was attached without a source and is gone; attach it "
+                        "again, or register a source for it"
+                    )
+                build = self._builds[key] = _Build()
+                source = self._sources[key]
+        if mine:
+            return self._finish(key, source, build)
+        if build.thread == threading.get_ident():
+            raise InvalidOption(f"the build of checkpoint {key!r} asks for this very checkpoint")
+        build.done.wait()
+        if build.error is not None:
+            raise_again(build.error)
+        with self._lock:
+            if self._agents.get(key) is build.agent:
+                self._policy.used(key)
+        return Loaded(key, build.agent)
+
+    def _finish(self, key: str, source: Any, build: _Build) -> Loaded:
+        began = time.perf_counter()
+        evicted: list[str] = []
+        built = False
+        try:
+            agent = self._build(key, source)
+            elapsed_ms = (time.perf_counter() - began) * 1e3
+            with self._lock:
+                if key in self._agents:  # attached meanwhile: that one wins
+                    agent = self._agents[key]
+                    self._policy.used(key)
+                else:
+                    built = True
+                    if self._sources.get(key) is source:  # still what the name stands for
+                        self._agents[key] = agent
+                        self._policy.used(key)
+                        evicted = self._evict(keep=key)
+            build.agent = agent
+        except BaseException as exc:
+            build.error = exc
+            raise
+        finally:
+            with self._lock:
+                del self._builds[key]
+            build.done.set()
+        if evicted:
+            release_memory()
+        return Loaded(key, agent, built, tuple(evicted), elapsed_ms if built else 0.0)
+
+    def attach(self, name: str, agent: Any) -> str:
+        """Make an agent that exists resident under a name; raises ``max_loaded`` to fit (L-34).
+
+        Returns:
+            The name under which it can be asked for.
+        """
+        try:
+            key = self.resolve(name)
+        except UnknownCheckpoint:
+            key = canonical(name)
+        with self._lock:
+            self._agents[key] = agent
+            self._policy.used(key)
+            self._max_loaded = max(self._max_loaded, len(self._agents))
+        return key
+
+    def preload(self, names: Iterable[str] | None = None) -> list[Loaded]:
+        """Load these, or all that have a source; raises ``max_loaded`` so that none goes for it."""
+        with self._lock:
+            wanted = list(self._sources) if names is None else []
+        wanted = wanted or [self.resolve(name) for name in names or ()]
+        with self._lock:
+            self._max_loaded = max(self._max_loaded, len({*wanted, *self._agents}))
+        return [self.load(name) for name in dict.fromkeys(wanted)]
+
+    def unload(self, name: str | None = None) -> list[str]:
+        """Let go of a checkpoint, or of all; a build of it under way is waited for (L-33).
+
+        Returns:
+            The names that were resident, in the order in which they would have been evicted.
+        """
+        keys = None if name is None else {self.resolve(name)}
+        freed = self._drop(keys)
+        if freed:
+            release_memory()
+        return freed
+
+    def _drop(self, keys: set[str] | None) -> list[str]:
+        while True:
+            with self._lock:
+                builds = [b for k, b in self._builds.items() if keys is None or k in keys]
+                if not builds:
+                    freed = [k for k in self._policy.order() if keys is None or k in keys]
+                    for key in freed:
+                        self._remove(key)
+                    return freed
+            for build in builds:
+                if build.thread == threading.get_ident():
+                    raise InvalidOption("a build cannot unload the checkpoint that it is building")
+                build.done.wait()
+
+    def register(self, name: str, source: Any) -> tuple[str, list[str]]:
+        """Add a checkpoint, or give a name another source; an agent of the old one is let go.
+
+        Returns:
+            The name, and the names that were evicted for it.
+        """
+        key = canonical(name)
+        if source is None:
+            raise InvalidOption(
+                f"checkpoint {name!r} needs a source: a folder or org/name on a hub"
+            )
+        with self._lock:
+            replaced = key in self._sources and self._sources[key] != source
+            self._sources[key] = source
+        return key, self.unload(key) if replaced else []
+
+    def unregister(self, name: str) -> list[str]:
+        """Remove a checkpoint with its agent; who uses that agent may go on.
+
+        Returns:
+            The names that were evicted for it.
+        """
+        key = self.resolve(name)
+        with self._lock:
+            self._sources.pop(key, None)
+        freed = self._drop({key})
+        if freed:
+            release_memory()
+        return freed
+
+    @property
+    def registered(self) -> dict[str, Any]:
+        """Sources by name; ``None`` for a name that only has an attached agent."""
+        with self._lock:
+            return {**dict.fromkeys(self._agents), **self._sources}
+
+    @property
+    def loaded(self) -> list[str]:
+        """The resident names; the first one would be evicted next."""
+        with self._lock:
+            return self._policy.order()
+
+    @property
+    def max_loaded(self) -> int:
+        """How many may be resident."""
+        with self._lock:
+            return self._max_loaded
+
+    def set_max_loaded(self, value: int) -> list[str]:
+        """Change how many may be resident; gives the names that had to go."""
+        least = _least_one(value)
+        with self._lock:
+            self._max_loaded = least
+            evicted = self._evict()
+        if evicted:
+            release_memory()
+        return evicted
+
+    def _evict(self, keep: str | None = None) -> list[str]:
+        evicted = []
+        while len(self._agents) > self._max_loaded:
+            victim = next(name for name in self._policy.order() if name != keep)
+            self._remove(victim)
+            evicted.append(victim)
+        return evicted
+
+    def _remove(self, key: str) -> None:
+        del self._agents[key]
+        self._policy.removed(key)
+
+    def __repr__(self) -> str:
+        return f"CheckpointPool(loaded={self.loaded}, max_loaded={self.max_loaded})"
+
+
+def canonical(name: Any) -> str:
+    """A name as it is kept: without blanks around it, in lower case.
+
+    Raises:
+        UnknownCheckpoint: It is no text, or blank.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise UnknownCheckpoint(f"a checkpoint's name is text such as 'english', got {name!r}")
+    return name.strip().lower()
+
+
+def release_memory() -> None:
+    """Give back what evicted agents held: cycles are collected and device caches emptied."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    for kind in ("cuda", "xpu", "mps"):
+        backend = getattr(torch, kind, None)
+        if backend is not None and getattr(backend, "is_available", lambda: False)():
+            backend.empty_cache()
+
+
+def _least_one(value: Any) -> int:
+    number = check_count("max_loaded", value)
+    if number is None:
+        raise InvalidOption("max_loaded must be a whole number of at least 1, got None")
+    return number
