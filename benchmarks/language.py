@@ -25,6 +25,7 @@ import gzip
 import json
 import random
 import statistics
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -35,6 +36,10 @@ import pandas as pd
 
 from jevlaya_lab.system_one.language import detect
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from language_codes import CODES
+
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "training-data"
 SETS = {
     "sib200_multilingual_topics": None,
@@ -44,27 +49,6 @@ SETS = {
 }
 PER_LANGUAGE = 30
 ROUNDS = 7
-CODES = {
-    "arb": "ar",
-    "ben": "bn",
-    "deu": "de",
-    "fra": "fr",
-    "hin": "hi",
-    "ind": "id",
-    "ita": "it",
-    "jpn": "ja",
-    "kor": "ko",
-    "nld": "nl",
-    "pol": "pl",
-    "por": "pt",
-    "rus": "ru",
-    "spa": "es",
-    "swh": "sw",
-    "tur": "tr",
-    "ukr": "uk",
-    "vie": "vi",
-    "zho": "zh",
-}
 LATIN = {"af", "da", "de", "en", "es", "fr", "id", "it", "lt", "nl", "pl", "pt", "sw", "tr", "vi"}
 
 Answer = tuple[str | None, bool | None]

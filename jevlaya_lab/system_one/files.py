@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,5 +37,6 @@ def whole_file(path: str | os.PathLike[str], *, binary: bool = False) -> Iterato
         os.chmod(name, 0o644)
         os.replace(name, target)
     except BaseException:
-        os.unlink(name)
+        with suppress(FileNotFoundError):  # an interrupt after the file took its place
+            os.unlink(name)
         raise

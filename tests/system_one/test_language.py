@@ -18,6 +18,7 @@ import regex
 from fontTools import unicodedata as font_tools
 from hypothesis import given
 from hypothesis import strategies as st
+from language_codes import CODES
 
 from jevlaya_lab.system_one import language
 from jevlaya_lab.system_one.language import detect, script_of
@@ -266,29 +267,6 @@ def test_importing_it_loads_no_model_library() -> None:
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "jevlaya_lab" in loaded
     assert loaded.isdisjoint({"py3langid", "numpy", "torch", "fontTools", "pandas"})
-
-
-CODES = {
-    "arb": "ar",
-    "ben": "bn",
-    "deu": "de",
-    "fra": "fr",
-    "hin": "hi",
-    "ind": "id",
-    "ita": "it",
-    "jpn": "ja",
-    "kor": "ko",
-    "nld": "nl",
-    "pol": "pl",
-    "por": "pt",
-    "rus": "ru",
-    "spa": "es",
-    "swh": "sw",
-    "tur": "tr",
-    "ukr": "uk",
-    "vie": "vi",
-    "zho": "zh",
-}
 
 
 def test_sentences_of_many_languages_are_told_from_english() -> None:

@@ -303,3 +303,19 @@ def test_missing_and_unfitting_files_are_named(tmp_path: Path, loaded: BiEncoder
     config = {**loaded.config, "head": {"kind": "unheard of", "width": 384}}
     with pytest.raises(CheckpointInvalid, match="unheard of"):
         BiEncoder.from_folder(tmp_path, config)
+
+
+def test_a_special_token_inside_of_a_text_is_text(loaded: BiEncoder) -> None:
+    """Whoever writes "[SEP]" ends nothing: the row holds the network's own special tokens only."""
+    prepared = loaded.prepare(prepare(QUESTIONS), BUDGET)
+
+    (row,) = loaded.encode_state(
+        "one [SEP] two [CLS] [PAD]", keep_end=False, prepared=prepared
+    ).rows
+
+    specials = {loaded.tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[PAD]")}
+    assert [token for token in row if token in specials] == [row[0], row[-1]]
+
+
+def test_a_network_on_the_cpu_is_its_own_twin(loaded: BiEncoder) -> None:
+    assert loaded.on_cpu() is loaded
