@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         set_default_hooks,
     )
     from jevlaya_lab.system_one.questions import Choice, Noul, Score
+    from jevlaya_lab.system_one.router import Router
+    from jevlaya_lab.system_one.routing import RouteDecision
     from jevlaya_lab.tracing.recorder import TraceRecorder
 
 __version__ = "0.1.0.dev0"
@@ -34,6 +36,8 @@ _HOMES = {
     "Lab": "lab",
     "Noul": "system_one.questions",
     "PredictContext": "system_one.context",
+    "RouteDecision": "system_one.routing",
+    "Router": "system_one.router",
     "Score": "system_one.questions",
     "TraceRecorder": "tracing.recorder",
     "add_default_hook": "system_one.hooks",
@@ -51,6 +55,8 @@ __all__ = [
     "Lab",
     "Noul",
     "PredictContext",
+    "RouteDecision",
+    "Router",
     "Score",
     "TraceRecorder",
     "__version__",

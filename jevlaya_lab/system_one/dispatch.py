@@ -33,6 +33,14 @@ class ActiveHooks:
         self.timeout = timeout
         self.lock = lock
 
+    def listens(self, event: str) -> bool:
+        """Whether any of the hooks does something for an event."""
+        return any(
+            getattr(type(entry.hook), event, None) is not _NO_OPS[event]
+            and getattr(entry.hook, event, None) is not None
+            for entry in self.entries
+        )
+
     def dispatch(self, event: str, ctx: PredictContext) -> None:
         """Run ``event`` on every hook that implements it, one after the other (L-37).
 

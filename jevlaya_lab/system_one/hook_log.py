@@ -63,7 +63,7 @@ def snapshot(ctx: Any) -> Snapshot:
         states.copy() if type(states) is list else None,
         questions.copy() if type(questions) is dict else None,
         results.copy() if type(results) is list else None,
-        decision.copy() if type(decision) is dict else None,
+        decision.copy() if isinstance(decision, dict) else None,
     )
 
 

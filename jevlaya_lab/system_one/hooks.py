@@ -17,6 +17,7 @@ from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.dispatch import ActiveHooks
 from jevlaya_lab.system_one.errors import InvalidHook, InvalidOption
 from jevlaya_lab.system_one.events import EVENTS, BaseHook, Entry, Hook
+from jevlaya_lab.system_one.lifecycle import current_call
 
 __all__ = [
     "EVENTS",
@@ -247,8 +248,11 @@ class HookRegistry:
             InvalidHook: A per-call entry is no hook.
             InvalidOption: ``hooks_timeout`` is not a positive number.
         """
+        defaults = _defaults
+        if defaults and (call := current_call()) is not None and call.defaults_ran:
+            defaults = ()
         return ActiveHooks(
-            _defaults + self._installed + entries("call", hooks, on_predict_start, on_predict_end),
+            defaults + self._installed + entries("call", hooks, on_predict_start, on_predict_end),
             raise_errors=self.hooks_raise if hooks_raise is None else bool(hooks_raise),
             timeout=self.hooks_timeout if hooks_timeout is None else check_timeout(hooks_timeout),
             lock=None if self.hooks_concurrent else self._chain_lock,

@@ -74,7 +74,6 @@ _NOISE: Final = re.compile(
     r"[0-9_\\{}<>=|@#$%^*~\[\]`;/(.A-Z-](?:(?<=[0-9_\\{}<>=|@#$%^*~\[\]`;/(])|(?<=\.)\w|(?<=-)-"
     r"|(?<=[a-z][A-Z]))"
 )
-_ASCII_RUN: Final = re.compile(r"[A-Za-z]*[0-9][A-Za-z0-9]*")
 _SENTENCE: Final = re.compile(r"[.!?…;:。！？।؟\n](?:(?<=[。！？।؟\n])|\s)\s*")
 _NO_LETTERS: Final = bytes(b for b in range(256) if not chr(b).isalpha() or b > 127)
 
@@ -149,7 +148,12 @@ def detect(state: Any) -> Detection:
     if script is None and len(parts) == 1:
         pieces = [_judge(parts[0], *_leading_script(counts))]
     else:
-        pieces = [_judge(part, script) for part in parts]
+        pieces, before = [], None
+        for part in parts:
+            piece = _judge(part, script, before=before)
+            pieces.append(piece)
+            if piece.confidence == BY_WORDS:
+                before = piece.language
     if len(pieces) > 1 and not any(piece.language for piece in pieces):
         pieces = [_judge(" ".join(values)[: 2 * PIECE], script), *pieces]
     return _verdict(scripts, n_letters, pieces)
@@ -193,8 +197,13 @@ def _verdict(scripts: dict[str, float], n_letters: int, pieces: list[_Piece]) ->
     return Detection(scripts, language, confidence, second, english, n_letters, reason)
 
 
-def _judge(piece: str, script: str | None, letters: int | None = None) -> _Piece:
-    """The verdict of a piece that is of ``script``, or mixed where that is ``None``."""
+def _judge(
+    piece: str, script: str | None, letters: int | None = None, before: str | None = None
+) -> _Piece:
+    """The verdict of a piece that is of ``script``, or mixed where that is ``None``.
+
+    ``before`` is the language that words decided for a piece of the same text.
+    """
     if script is None:
         script, letters = _leading_script(_count_scripts(piece))
     elif letters is None:
@@ -216,7 +225,7 @@ def _judge(piece: str, script: str | None, letters: int | None = None) -> _Piece
     if script == "Latin":
         words = set(lowered.split())
         by_words = _by_words(
-            words, words if lowered.isascii() else words | _marks.intersection(lowered)
+            words, words if lowered.isascii() else words | _marks.intersection(lowered), before
         )
         if by_words is not None:
             return _Piece(by_words, BY_WORDS, letters, by_words == "en")
@@ -233,12 +242,15 @@ def _judge(piece: str, script: str | None, letters: int | None = None) -> _Piece
     return _Piece(None, confidence, letters, english)
 
 
-def _by_words(words: set[str], signs: set[str]) -> str | None:
+def _by_words(words: set[str], signs: set[str], before: str | None = None) -> str | None:
     """The language that most signs point to: at least two, and a tenth as many as the words.
 
-    English needs three and a quarter: its titles are quoted in every language.
+    English needs three and a quarter: its titles are quoted in every language. Where a text has
+    shown its language before, any signs will do that all agree with it.
     """
     found = [_language_of[sign] for sign in signs if sign in _language_of]
+    if before is not None and found and set(found) == {before}:
+        return before
     if len(found) < 2:
         return None
     language = max(set(found), key=found.count)
@@ -322,11 +334,12 @@ def _texts(state: Any) -> Iterator[str]:
 def _prose(text: str) -> str:
     """The text without what is no prose in it."""
     if _NOISE.search(text):
-        text = _FENCE.sub(" ", text)
-        text = _URL.sub(" ", text)
+        if "`" in text:
+            text = _FENCE.sub(" ", text)
+        if "//" in text or "." in text:
+            text = _URL.sub(" ", text)
         text = _CODE_LINE.sub(" ", text)
         text = _TOKEN.sub(" ", text)
-        text = _ASCII_RUN.sub(" ", text)
     return text.strip()
 
 

@@ -55,7 +55,8 @@ WORDS: Final = {
     " diese zur dann",
     "en": "the and you this is are to of i my what that can how from with not there when get"
     " like if your why please would know want some they just where about any which it have"
-    " been has will",
+    " been has will were our could should after before again because these those other very"
+    " much their them then need since while does did it's i'm",
     "es": "el los las más fue también pero cuando muy esto tiene qué hasta usted tiempo tan"
     " hace mejor algún después así ese tal tenga",
     "fi": "ei hän mitä että ole olet sinä oli olen olla niin miten tämä onko nyt mutta minä"

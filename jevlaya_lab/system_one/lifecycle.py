@@ -22,14 +22,18 @@ from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.context import PredictContext, aggregate_usage, new_id
 from jevlaya_lab.system_one.dispatch import ActiveHooks
 
-__all__ = ["CallScope", "current_call", "run"]
+__all__ = ["CallScope", "OneCall", "announce", "current_call", "run"]
 
 
 class CallScope(NamedTuple):
-    """Where in the call tree the current code runs (L-40)."""
+    """Where in the call tree the current code runs (L-40).
+
+    ``defaults_ran`` says that the process-wide hooks have run for what is asked here (L-42).
+    """
 
     call_id: str
     run_id: str | None
+    defaults_ran: bool = False
 
 
 _SCOPE: Final[ContextVar[CallScope | None]] = ContextVar("jevlaya_call", default=None)
@@ -38,6 +42,32 @@ _SCOPE: Final[ContextVar[CallScope | None]] = ContextVar("jevlaya_call", default
 def current_call() -> CallScope | None:
     """The call and the run that the current code is part of; ``None`` outside of any."""
     return _SCOPE.get()
+
+
+class OneCall:
+    """What happens in the ``with`` block is one call, or a part of the call around it (L-40)."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        outermost = _SCOPE.get() is None
+        self._token = _SCOPE.set(CallScope(new_id(), None)) if outermost else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _SCOPE.reset(self._token)
+
+
+def announce(event: str, ctx: PredictContext, hooks: ActiveHooks) -> None:
+    """Run the one event of a route, a load or an eviction, as a part of the current call.
+
+    Raises:
+        BaseException: What a hook raised.
+    """
+    outer = _SCOPE.get()
+    ctx.call_id = new_id() if outer is None else outer.call_id
+    ctx.parent_run_id = None if outer is None else outer.run_id
+    _dispatch(hooks, event, ctx)
 
 
 def run(
@@ -58,22 +88,23 @@ def run(
         BaseException: The first failure: of a start hook, of ``work``, else of an end hook. What
             fails after it is chained behind it and hides nothing (L-44).
     """
-    started: list[tuple[PredictContext, CallScope]] = []
+    started: list[PredictContext] = []
     outer = _SCOPE.get()
     call_id = new_id() if outer is None else outer.call_id
     parent = None if outer is None else outer.run_id
+    routed = False
     try:
         for ctx in contexts:
             ctx.call_id, ctx.parent_run_id = call_id, parent
-            scope = CallScope(call_id, ctx.run_id)
-            started.append((ctx, scope))  # L-27: it counts as started before its first hook
-            _dispatch(hooks, "on_predict_start", ctx, scope)
+            routed = ctx.scope == "router"
+            started.append(ctx)  # L-27: it counts as started before its first hook
+            _dispatch(hooks, "on_predict_start", ctx)
             ctx.skipped = ctx.results is not None
         # What several runs share belongs to none of them.
-        inside = started[0][1] if len(started) == 1 else CallScope(call_id, parent)
-        token = _SCOPE.set(inside)
+        whose = started[0].run_id if len(started) == 1 else parent
+        token = _SCOPE.set(CallScope(call_id, whose, defaults_ran=routed))
         try:
-            work([ctx for ctx, _ in started])
+            work(started)
         finally:
             _SCOPE.reset(token)
     except BaseException as failure:
@@ -85,26 +116,26 @@ def run(
 
 
 def _finish(
-    started: Sequence[tuple[PredictContext, CallScope]],
+    started: Sequence[PredictContext],
     hooks: ActiveHooks,
     failure: BaseException | None,
 ) -> BaseException | None:
     """End every started run, last one first; the first error of an end hook comes back."""
     stopped = time.perf_counter()
-    for ctx, _ in started:
+    for ctx in started:
         ctx.error = failure
     first: BaseException | None = None
-    for ctx, scope in reversed(started):
+    for ctx in reversed(started):
         own = 0.0
         if failure is not None:
             began = time.perf_counter()
-            _chain(failure, _attempt(hooks, "on_error", ctx, scope))
+            _chain(failure, _attempt(hooks, "on_error", ctx))
             own = time.perf_counter() - began
         # Another run's hooks are not part of this one's time.
         ctx.elapsed_ms = (stopped - ctx.started_at + own) * 1e3
         if isinstance(ctx.results, (list, tuple)) and ctx.results:  # a hook may leave anything
             ctx.usage = aggregate_usage(ctx.results)
-        later = _attempt(hooks, "on_predict_end", ctx, scope)
+        later = _attempt(hooks, "on_predict_end", ctx)
         if later is not None:
             if failure is not None:
                 _chain(failure, later)
@@ -115,21 +146,19 @@ def _finish(
     return first
 
 
-def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext, scope: CallScope) -> None:
+def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext) -> None:
     if not hooks.entries:
         return
-    token = _SCOPE.set(scope)
+    token = _SCOPE.set(CallScope(str(ctx.call_id), ctx.run_id))
     try:
         hooks.dispatch(event, ctx)
     finally:
         _SCOPE.reset(token)
 
 
-def _attempt(
-    hooks: ActiveHooks, event: str, ctx: PredictContext, scope: CallScope
-) -> BaseException | None:
+def _attempt(hooks: ActiveHooks, event: str, ctx: PredictContext) -> BaseException | None:
     try:
-        _dispatch(hooks, event, ctx, scope)
+        _dispatch(hooks, event, ctx)
     except BaseException as exc:
         return exc
     return None

@@ -86,14 +86,18 @@ class Loaded:
         agent: The agent.
         built: Whether this very call built it; a call that waited for another's build did not.
         evicted: Names that had to go for it, in order.
+        began: Reading of ``time.perf_counter()`` when the build began.
         elapsed_ms: Milliseconds of the build; 0 where nothing was built.
+        evicting_ms: Milliseconds that it took to give the memory of the evicted ones back.
     """
 
     name: str
     agent: Any
     built: bool = False
     evicted: tuple[str, ...] = ()
+    began: float = 0.0
     elapsed_ms: float = 0.0
+    evicting_ms: float = 0.0
 
 
 @dataclass(slots=True)
@@ -146,6 +150,8 @@ class CheckpointPool:
         Raises:
             UnknownCheckpoint: It stands for none; the message names the nearest.
         """
+        if type(name) is str and (name in self._sources or name in self._agents):
+            return name
         key = canonical(name)
         with self._lock:
             known = dict.fromkeys([*self._sources, *self._agents])
@@ -221,34 +227,45 @@ class CheckpointPool:
             with self._lock:
                 del self._builds[key]
             build.done.set()
+        released = time.perf_counter()
         if evicted:
             release_memory()
-        return Loaded(key, agent, built, tuple(evicted), elapsed_ms if built else 0.0)
+        evicting_ms = (time.perf_counter() - released) * 1e3 if evicted else 0.0
+        elapsed_ms = elapsed_ms if built else 0.0
+        return Loaded(key, agent, built, tuple(evicted), began, elapsed_ms, evicting_ms)
 
-    def attach(self, name: str, agent: Any) -> str:
+    def attach(self, name: str, agent: Any) -> tuple[str, bool]:
         """Make an agent that exists resident under a name; raises ``max_loaded`` to fit (L-34).
 
         Returns:
-            The name under which it can be asked for.
+            The name under which it can be asked for, and whether another agent had to go for it.
         """
         try:
             key = self.resolve(name)
         except UnknownCheckpoint:
             key = canonical(name)
         with self._lock:
+            replaced = self._agents.get(key, agent) is not agent
             self._agents[key] = agent
             self._policy.used(key)
             self._max_loaded = max(self._max_loaded, len(self._agents))
-        return key
+        if replaced:
+            release_memory()
+        return key, replaced
 
-    def preload(self, names: Iterable[str] | None = None) -> list[Loaded]:
-        """Load these, or all that have a source; raises ``max_loaded`` so that none goes for it."""
+    def make_room(self, names: Iterable[str] | None = None) -> list[str]:
+        """Raise ``max_loaded`` so that these, or all with a source, fit beside the others (L-34).
+
+        Returns:
+            Their names, each once, for :meth:`load`.
+        """
         with self._lock:
-            wanted = list(self._sources) if names is None else []
-        wanted = wanted or [self.resolve(name) for name in names or ()]
+            wanted = list(self._sources)
+        if names is not None:
+            wanted = list(dict.fromkeys(self.resolve(name) for name in names))
         with self._lock:
             self._max_loaded = max(self._max_loaded, len({*wanted, *self._agents}))
-        return [self.load(name) for name in dict.fromkeys(wanted)]
+        return wanted
 
     def unload(self, name: str | None = None) -> list[str]:
         """Let go of a checkpoint, or of all; a build of it under way is waited for (L-33).
@@ -311,6 +328,14 @@ class CheckpointPool:
         """Sources by name; ``None`` for a name that only has an attached agent."""
         with self._lock:
             return {**dict.fromkeys(self._agents), **self._sources}
+
+    def is_loaded(self, key: str) -> bool:
+        """Whether the checkpoint of a resolved name is resident."""
+        return key in self._agents
+
+    def source_of(self, key: str) -> Any:
+        """The source of a resolved name; ``None`` where there is none."""
+        return self._sources.get(key)
 
     @property
     def loaded(self) -> list[str]:

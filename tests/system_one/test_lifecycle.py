@@ -682,7 +682,7 @@ def test_current_call_tells_a_hook_where_it_is() -> None:
     make_agent().predict("a", QUESTIONS, hooks=hook)
 
     ((scope, ctx),) = seen
-    assert scope == (ctx.call_id, ctx.run_id)
+    assert scope[:2] == (ctx.call_id, ctx.run_id)
 
 
 # --- several runs that share their work ------------------------------------------------------

@@ -227,9 +227,9 @@ def test_attach_and_preload_raise_max_loaded() -> None:
     pool = make(max_loaded=1)
     pool.load("a")
 
-    assert pool.attach("mine", Built("mine", None)) == "mine"
+    assert pool.attach("mine", Built("mine", None)) == ("mine", False)
     assert (pool.max_loaded, pool.loaded) == (2, ["a", "mine"])
-    assert [loaded.name for loaded in pool.preload()] == ["a", "b", "c"]
+    assert [pool.load(name).name for name in pool.make_room()] == ["a", "b", "c"]
     assert (pool.max_loaded, len(pool.loaded)) == (4, 4)
     assert pool.set_max_loaded(2) == ["mine", "a"]
 
