@@ -13,6 +13,7 @@ from jevlaya_lab.system_one.context import ForwardPass, PredictContext
 from jevlaya_lab.system_one.models import Batch, Budget, EncodedState, Logits, Prepared
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.system_one.questions import Question
+from jevlaya_lab.system_one.router import Router
 
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "20"))
 """Seconds after which something that should happen at once counts as hanging."""
@@ -39,6 +40,9 @@ class Recorder:
         start: Done in ``on_predict_start``, with the context.
         end: Done in ``on_predict_end``.
         error: Done in ``on_error``.
+        route: Done in ``on_route``, by a ``RouterRecorder``; like the next two.
+        load: Done in ``on_load``.
+        evict: Done in ``on_evict``.
     """
 
     def __init__(
@@ -49,11 +53,17 @@ class Recorder:
         start: Action = None,
         end: Action = None,
         error: Action = None,
+        route: Action = None,
+        load: Action = None,
+        evict: Action = None,
     ) -> None:
         self.log = [] if log is None else log
         self.name = name
         self.contexts: list[PredictContext] = []
-        self._actions = {"start": start, "end": end, "error": error}
+        self._actions = {
+            **{"start": start, "end": end, "error": error},
+            **{"route": route, "load": load, "evict": evict},
+        }
 
     def on_predict_start(self, ctx: PredictContext) -> Any:
         return self._note("start", ctx)
@@ -64,11 +74,24 @@ class Recorder:
     def on_error(self, ctx: PredictContext) -> Any:
         return self._note("error", ctx)
 
-    def _note(self, event: str, ctx: PredictContext) -> Any:
-        self.log.append(f"{self.name}.{event}")
+    def _note(self, event: str, ctx: PredictContext, detail: str = "") -> Any:
+        self.log.append(f"{self.name}.{event}{detail}")
         self.contexts.append(ctx)
         action = self._actions[event]
         return action(ctx) if action is not None else None
+
+
+class RouterRecorder(Recorder):
+    """The same for the events of a Router as well; a log entry names the checkpoint of a load."""
+
+    def on_route(self, ctx: PredictContext) -> Any:
+        return self._note("route", ctx)
+
+    def on_load(self, ctx: PredictContext) -> Any:
+        return self._note("load", ctx, f" {ctx.model}")
+
+    def on_evict(self, ctx: PredictContext) -> Any:
+        return self._note("evict", ctx, f" {ctx.model}")
 
 
 class RecordingNetwork(InstantNetwork):
@@ -133,6 +156,64 @@ class Meeting:
         except threading.BrokenBarrierError:
             # Later arrivals are alone as well and need not wait again.
             pass
+
+
+class StubAgent:
+    """An agent-like object that answers at once with the state it was asked about, and counts.
+
+    Each call is noted in ``calls`` as ``(method, states, questions, options)``.
+    """
+
+    lang_temperatures: dict[str, Any] | None = None
+
+    def __init__(self, name: str = "stub", log: list[str] | None = None) -> None:
+        self.name = name
+        self.log = [] if log is None else log
+        self.calls: list[tuple[str, list[Any], Any, dict[str, Any]]] = []
+
+    def system_one(self, state: Any, questions: Any, **options: Any) -> dict[str, Any]:
+        return self._answer("system_one", [state], questions, options)[0]
+
+    def predict_batch(
+        self, states: list[Any], questions: Any, **options: Any
+    ) -> list[dict[str, Any]]:
+        return self._answer("predict_batch", states, questions, options)
+
+    def _answer(
+        self, method: str, states: list[Any], questions: Any, options: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        self.log.append(f"{self.name}.{method}")
+        self.calls.append((method, list(states), questions, options))
+        usage = {"input_tokens": 1, "output_tokens": 0}
+        return [{"model": self.name, "answers": {"of": s}, "usage": dict(usage)} for s in states]
+
+
+class StubRouter(Router):
+    """A Router that builds stubs; ``log`` gets what is built and asked, ``first`` is called before.
+
+    Args:
+        log: The list to write into.
+        first: By name, what a build does first: wait, fail, call back.
+        **options: Of the Router.
+    """
+
+    def __init__(
+        self,
+        log: list[str] | None = None,
+        first: dict[str, Callable[[], Any]] | None = None,
+        **options: Any,
+    ) -> None:
+        self.log = [] if log is None else log
+        self.first = first or {}
+        self.stubs: list[StubAgent] = []
+        super().__init__(**options)
+
+    def _build(self, name: str, source: Any) -> Any:
+        self.log.append(f"build {name}")
+        self.first.get(name, lambda: None)()
+        stub = StubAgent(name, self.log)
+        self.stubs.append(stub)
+        return stub
 
 
 def make_agent(network: InstantNetwork | None = None, **options: Any) -> Agent:

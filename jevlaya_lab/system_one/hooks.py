@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from jevlaya_lab.system_one.call_tree import current_call
 from jevlaya_lab.system_one.calling import ChainLock
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.dispatch import ActiveHooks
 from jevlaya_lab.system_one.errors import InvalidHook, InvalidOption
 from jevlaya_lab.system_one.events import EVENTS, BaseHook, Entry, Hook
-from jevlaya_lab.system_one.lifecycle import current_call
 
 __all__ = [
     "EVENTS",

@@ -15,47 +15,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
-from typing import Final, NamedTuple
 
+from jevlaya_lab.system_one.call_tree import CallScope, current_call, enter, leave
 from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.context import PredictContext, aggregate_usage, new_id
 from jevlaya_lab.system_one.dispatch import ActiveHooks
 
-__all__ = ["CallScope", "OneCall", "announce", "current_call", "run"]
-
-
-class CallScope(NamedTuple):
-    """Where in the call tree the current code runs (L-40).
-
-    ``defaults_ran`` says that the process-wide hooks have run for what is asked here (L-42).
-    """
-
-    call_id: str
-    run_id: str | None
-    defaults_ran: bool = False
-
-
-_SCOPE: Final[ContextVar[CallScope | None]] = ContextVar("jevlaya_call", default=None)
-
-
-def current_call() -> CallScope | None:
-    """The call and the run that the current code is part of; ``None`` outside of any."""
-    return _SCOPE.get()
-
-
-class OneCall:
-    """What happens in the ``with`` block is one call, or a part of the call around it (L-40)."""
-
-    __slots__ = ("_token",)
-
-    def __enter__(self) -> None:
-        outermost = _SCOPE.get() is None
-        self._token = _SCOPE.set(CallScope(new_id(), None)) if outermost else None
-
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            _SCOPE.reset(self._token)
+__all__ = ["announce", "run"]
 
 
 def announce(event: str, ctx: PredictContext, hooks: ActiveHooks) -> None:
@@ -64,7 +30,7 @@ def announce(event: str, ctx: PredictContext, hooks: ActiveHooks) -> None:
     Raises:
         BaseException: What a hook raised.
     """
-    outer = _SCOPE.get()
+    outer = current_call()
     ctx.call_id = new_id() if outer is None else outer.call_id
     ctx.parent_run_id = None if outer is None else outer.run_id
     _dispatch(hooks, event, ctx)
@@ -89,7 +55,7 @@ def run(
             fails after it is chained behind it and hides nothing (L-44).
     """
     started: list[PredictContext] = []
-    outer = _SCOPE.get()
+    outer = current_call()
     call_id = new_id() if outer is None else outer.call_id
     parent = None if outer is None else outer.run_id
     routed = False
@@ -102,11 +68,11 @@ def run(
             ctx.skipped = ctx.results is not None
         # What several runs share belongs to none of them.
         whose = started[0].run_id if len(started) == 1 else parent
-        token = _SCOPE.set(CallScope(call_id, whose, defaults_ran=routed))
+        token = enter(CallScope(call_id, whose, defaults_ran=routed))
         try:
             work(started)
         finally:
-            _SCOPE.reset(token)
+            leave(token)
     except BaseException as failure:
         _finish(started, hooks, failure)
         raise
@@ -149,11 +115,11 @@ def _finish(
 def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext) -> None:
     if not hooks.entries:
         return
-    token = _SCOPE.set(CallScope(str(ctx.call_id), ctx.run_id))
+    token = enter(CallScope(str(ctx.call_id), ctx.run_id))
     try:
         hooks.dispatch(event, ctx)
     finally:
-        _SCOPE.reset(token)
+        leave(token)
 
 
 def _attempt(hooks: ActiveHooks, event: str, ctx: PredictContext) -> BaseException | None:

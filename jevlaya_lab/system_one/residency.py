@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.asking import check_agent
+from jevlaya_lab.system_one.call_tree import OneCall
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import CheckpointError, InvalidOption
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
@@ -244,7 +245,7 @@ class Residency(HookRegistry):
         hooks = self.active_hooks()
         if not hooks.entries:
             return
-        with lifecycle.OneCall():
+        with OneCall():
             ended = loaded.began + loaded.elapsed_ms / 1e3
             for name in loaded.evicted:
                 ctx = self._context("evict", name, ended, loaded.evicting_ms)
@@ -258,7 +259,7 @@ class Residency(HookRegistry):
         hooks = self.active_hooks()
         if not hooks.entries:
             return
-        with lifecycle.OneCall():
+        with OneCall():
             for name in names:
                 ctx = self._context("evict", name, began, elapsed_ms)
                 lifecycle.announce("on_evict", ctx, hooks)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.answering import Asked, answer_alone, answer_together, only_result
 from jevlaya_lab.system_one.asking import ask_long, ask_one
+from jevlaya_lab.system_one.call_tree import OneCall
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.decoding import apply_min_confidence, check_min_confidence
 from jevlaya_lab.system_one.dispatch import ActiveHooks
@@ -175,7 +176,7 @@ class Router(Residency):
         hints = Hints(model, task, lang, lang_guess)
         request = check_request(Request(state, {} if questions is None else questions, hints))
         active = self.active_hooks(hooks, hooks_raise=hooks_raise, hooks_timeout=hooks_timeout)
-        with lifecycle.OneCall():
+        with OneCall():
             return self._route(request, active, self._policy(), explain)
 
     def route_batch(
@@ -201,7 +202,7 @@ class Router(Residency):
         """
         read = read_requests(requests)
         active = self.active_hooks(hooks, hooks_raise=hooks_raise, hooks_timeout=hooks_timeout)
-        with lifecycle.OneCall():
+        with OneCall():
             return self._route_all(read, active, explain)
 
     def predict(
@@ -364,7 +365,7 @@ class Router(Residency):
         options["sort_by_length"] = sort_by_length
         given = {name: value for name, value in options.items() if value is not None}
         results: list[Any] = [None] * len(read)
-        with lifecycle.OneCall():
+        with OneCall():
             decisions = self._route_all(read, active, explain=False)
             for name, members in self._by_checkpoint(decisions).items():
                 asked = [(i, Asked(read[i], decisions[i])) for i in members]
@@ -448,7 +449,7 @@ class Router(Residency):
     ) -> dict[str, Any]:
         request = check_request(request)
         thresholds = check_min_confidence(min_confidence)
-        with lifecycle.OneCall():
+        with OneCall():
             asked = Asked(request, self._route(request, hooks, self._policy(), explain=False))
             name = self.resolve(asked.decision["model"])
             if not self._pool.is_loaded(name):

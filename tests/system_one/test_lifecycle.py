@@ -26,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jevlaya_lab.system_one import lifecycle
+from jevlaya_lab.system_one.call_tree import current_call
 from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import InvalidState
@@ -671,13 +672,13 @@ def test_calls_in_a_row_are_calls_of_their_own() -> None:
     runs = list(dict.fromkeys(hook.contexts))
     assert len({ctx.call_id for ctx in runs}) == 3
     assert [ctx.parent_run_id for ctx in runs] == [None] * 3
-    assert lifecycle.current_call() is None
+    assert current_call() is None
 
 
 def test_current_call_tells_a_hook_where_it_is() -> None:
     """L-40: inside a hook it names the call and the run."""
     seen: list[Any] = []
-    hook = Recorder(start=lambda ctx: seen.append((lifecycle.current_call(), ctx)))
+    hook = Recorder(start=lambda ctx: seen.append((current_call(), ctx)))
 
     make_agent().predict("a", QUESTIONS, hooks=hook)
 
@@ -1014,8 +1015,8 @@ def test_the_work_of_a_group_belongs_to_the_call_and_to_no_single_run() -> None:
     """L-40: several runs share it, so none of them is the parent."""
     seen: list[Any] = []
 
-    lifecycle.run(_group(2), _active(), lambda _: seen.append(lifecycle.current_call()))
-    lifecycle.run(_group(1), _active(), lambda _: seen.append(lifecycle.current_call()))
+    lifecycle.run(_group(2), _active(), lambda _: seen.append(current_call()))
+    lifecycle.run(_group(1), _active(), lambda _: seen.append(current_call()))
 
     assert [scope.run_id is None for scope in seen] == [True, False]
     assert all(scope.call_id for scope in seen)
