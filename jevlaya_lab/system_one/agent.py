@@ -20,12 +20,12 @@ from jevlaya_lab.system_one.decoding import (
     apply_min_confidence,
     check_min_confidence,
 )
-from jevlaya_lab.system_one.devices import choose_device
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidOption, InvalidResult
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
 from jevlaya_lab.system_one.inference import FourSteps
 from jevlaya_lab.system_one.models import Network
+from jevlaya_lab.system_one.models.opening import open_network
 from jevlaya_lab.system_one.questions import Questions
 
 __all__ = ["Agent"]
@@ -112,7 +112,7 @@ class Agent(FourSteps, HookRegistry):
             temperatures = self._calibration_from(calibration)
         self.calibration = temperatures.with_languages(lang_temperatures)
         # Last, since this is what takes time: whatever is wrong with the rest is said before.
-        self.network = _load(checkpoint, device) if network is None else network
+        self.network = open_network(checkpoint, device) if network is None else network
 
     def predict_batch(
         self,
@@ -299,15 +299,3 @@ class Agent(FourSteps, HookRegistry):
         facts = self.network.info()
         device = f", device={facts['device']!r}" if "device" in facts else ""
         return f"Agent({self.model_id!r}, {facts['architecture']}{device}, hooks={self.hooks!r})"
-
-
-def _load(checkpoint: Checkpoint, device: Any) -> Network:
-    # Torch is loaded here and not at import, so that a script that only reads traces starts fast.
-    place = choose_device(device)
-    if checkpoint.architecture == "bi_encoder":
-        from jevlaya_lab.system_one.models.bi_encoder import BiEncoder
-
-        return BiEncoder.from_folder(checkpoint.folder, checkpoint.config, place)
-    from jevlaya_lab.system_one.models.loading import load_cross_encoder
-
-    return load_cross_encoder(checkpoint.folder, checkpoint.config, place)
