@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jevlaya_lab.system_one import lifecycle
@@ -245,6 +246,11 @@ class Agent(FourSteps, HookRegistry):
         return results[0]
 
     system_one = predict
+
+    @property
+    def lang_temperatures(self) -> Mapping[str, Calibration]:
+        """The temperatures of languages by code (``"de"``); empty where there are none."""
+        return MappingProxyType(dict(self.calibration.by_language))
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the checkpoint as a folder, with the temperatures in use (not those of languages).
