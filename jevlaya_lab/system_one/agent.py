@@ -1,7 +1,8 @@
 """Agent: one checkpoint that answers typed questions about states.
 
 ``predict_batch`` is the only implementation; ``predict`` and ``system_one`` are calls of it. It
-brackets the four steps of :mod:`inference` with the lifecycle.
+brackets the four steps of :mod:`inference` with the lifecycle. ``predict_long``, for states longer
+than the network's window, comes from :mod:`scanning` and does the same.
 """
 
 from __future__ import annotations
@@ -17,22 +18,19 @@ from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.calibration import Calibration, read_calibration, write_calibration
 from jevlaya_lab.system_one.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from jevlaya_lab.system_one.context import PredictContext
-from jevlaya_lab.system_one.decoding import (
-    apply_min_confidence,
-    check_min_confidence,
-)
-from jevlaya_lab.system_one.encoding import check_count
+from jevlaya_lab.system_one.decoding import apply_min_confidence, check_min_confidence
+from jevlaya_lab.system_one.encoding import check_count, check_lang
 from jevlaya_lab.system_one.errors import InvalidOption, InvalidResult
-from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
-from jevlaya_lab.system_one.inference import FourSteps
+from jevlaya_lab.system_one.hooks import CallableArg, HookArg
 from jevlaya_lab.system_one.models import Network
 from jevlaya_lab.system_one.models.opening import open_network
 from jevlaya_lab.system_one.questions import Questions
+from jevlaya_lab.system_one.scanning import LongStates
 
 __all__ = ["Agent"]
 
 
-class Agent(FourSteps, HookRegistry):
+class Agent(LongStates):
     """A checkpoint, ready to answer; may be used from many threads at once (L-38).
 
     Args:
@@ -169,8 +167,7 @@ class Agent(FourSteps, HookRegistry):
         )
         batch_size = check_count("batch_size", batch_size)
         thresholds = check_min_confidence(min_confidence)
-        if lang is not None and not isinstance(lang, str):
-            raise InvalidOption(f"lang must be a language code such as 'de', got {lang!r}")
+        check_lang(lang)
         ctx = PredictContext(
             states=states,
             questions=questions,
