@@ -18,7 +18,8 @@ class Cache(BaseHook):
     """Keeps the results of the last calls, by model, states, questions and budgets.
 
     A start hook looks up, an end hook stores; both may run in several threads. Results are
-    copied on the way in and out, since whoever gets them may change them.
+    copied on the way in and out, since whoever gets them may change them. ``predict_long`` is left
+    alone: its end hooks see results of windows, and a skip there needs one for the whole state.
     """
 
     def __init__(self, capacity: int = 1000) -> None:
@@ -29,6 +30,8 @@ class Cache(BaseHook):
         self._lock = threading.Lock()
 
     def on_predict_start(self, ctx: PredictContext) -> None:
+        if ctx.entry == "predict_long":
+            return
         # The key is taken here: hooks behind this one may still rewrite the states.
         asked = [ctx.model, ctx.states, list(ctx.questions.items()), ctx.max_len, ctx.head_max_len]
         key = json.dumps(asked, default=repr)

@@ -1,7 +1,8 @@
 """Agent: one checkpoint that answers typed questions about states.
 
 ``predict_batch`` is the only implementation; ``predict`` and ``system_one`` are calls of it. It
-brackets the four steps of :mod:`inference` with the lifecycle.
+brackets the four steps of :mod:`inference` with the lifecycle. ``predict_long``, for states longer
+than the network's window, comes from :mod:`scanning` and does the same.
 """
 
 from __future__ import annotations
@@ -10,28 +11,26 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.calibration import Calibration, read_calibration, write_calibration
 from jevlaya_lab.system_one.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
 from jevlaya_lab.system_one.context import PredictContext
-from jevlaya_lab.system_one.decoding import (
-    apply_min_confidence,
-    check_min_confidence,
-)
-from jevlaya_lab.system_one.devices import choose_device
-from jevlaya_lab.system_one.encoding import check_count
+from jevlaya_lab.system_one.decoding import apply_min_confidence, check_min_confidence
+from jevlaya_lab.system_one.encoding import check_count, check_lang
 from jevlaya_lab.system_one.errors import InvalidOption, InvalidResult
-from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
-from jevlaya_lab.system_one.inference import FourSteps
+from jevlaya_lab.system_one.hooks import CallableArg, HookArg
 from jevlaya_lab.system_one.models import Network
+from jevlaya_lab.system_one.models.opening import open_network
 from jevlaya_lab.system_one.questions import Questions
+from jevlaya_lab.system_one.scanning import LongStates
 
 __all__ = ["Agent"]
 
 
-class Agent(FourSteps, HookRegistry):
+class Agent(LongStates):
     """A checkpoint, ready to answer; may be used from many threads at once (L-38).
 
     Args:
@@ -112,7 +111,7 @@ class Agent(FourSteps, HookRegistry):
             temperatures = self._calibration_from(calibration)
         self.calibration = temperatures.with_languages(lang_temperatures)
         # Last, since this is what takes time: whatever is wrong with the rest is said before.
-        self.network = _load(checkpoint, device) if network is None else network
+        self.network = open_network(checkpoint, device) if network is None else network
 
     def predict_batch(
         self,
@@ -168,8 +167,7 @@ class Agent(FourSteps, HookRegistry):
         )
         batch_size = check_count("batch_size", batch_size)
         thresholds = check_min_confidence(min_confidence)
-        if lang is not None and not isinstance(lang, str):
-            raise InvalidOption(f"lang must be a language code such as 'de', got {lang!r}")
+        check_lang(lang)
         ctx = PredictContext(
             states=states,
             questions=questions,
@@ -246,6 +244,11 @@ class Agent(FourSteps, HookRegistry):
 
     system_one = predict
 
+    @property
+    def lang_temperatures(self) -> Mapping[str, Calibration]:
+        """The temperatures of languages by code (``"de"``); empty where there are none."""
+        return MappingProxyType(dict(self.calibration.by_language))
+
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the checkpoint as a folder, with the temperatures in use (not those of languages).
 
@@ -299,15 +302,3 @@ class Agent(FourSteps, HookRegistry):
         facts = self.network.info()
         device = f", device={facts['device']!r}" if "device" in facts else ""
         return f"Agent({self.model_id!r}, {facts['architecture']}{device}, hooks={self.hooks!r})"
-
-
-def _load(checkpoint: Checkpoint, device: Any) -> Network:
-    # Torch is loaded here and not at import, so that a script that only reads traces starts fast.
-    place = choose_device(device)
-    if checkpoint.architecture == "bi_encoder":
-        from jevlaya_lab.system_one.models.bi_encoder import BiEncoder
-
-        return BiEncoder.from_folder(checkpoint.folder, checkpoint.config, place)
-    from jevlaya_lab.system_one.models.loading import load_cross_encoder
-
-    return load_cross_encoder(checkpoint.folder, checkpoint.config, place)

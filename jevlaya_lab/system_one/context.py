@@ -93,8 +93,8 @@ class PredictContext:
         error: The exception that ended the run.
         call_id: Joins all runs under one outermost call.
         parent_run_id: The run inside which this one was started.
-        entry: The method whose lifecycle this is; of an agent always ``predict_batch``, which
-            ``predict`` calls.
+        entry: The method whose lifecycle this is; of an agent ``predict_batch``, which ``predict``
+            calls, or ``predict_long``.
         scope: ``agent``, ``router``, ``route``, ``load`` or ``evict``.
         skipped: Whether a start hook supplied the results.
         timings: Set by an agent that ran its network.

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jevlaya_lab.system_one.errors import InvalidOption, InvalidState
 
-__all__ = ["check_count", "check_states", "chunks", "state_text"]
+__all__ = ["check_count", "check_lang", "check_states", "chunks", "state_text"]
 
 TOKENS_PER_FORWARD: Final = 8192
 """Padded tokens that one forward pass holds at most where the caller gives no ``batch_size``."""
@@ -126,3 +126,13 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int | None:
     if number is None or number < least:
         raise InvalidOption(f"{name} must be a whole number of at least {least}, got {value!r}")
     return number
+
+
+def check_lang(lang: Any) -> None:
+    """A language code, or ``None``.
+
+    Raises:
+        InvalidOption: It is no string.
+    """
+    if lang is not None and not isinstance(lang, str):
+        raise InvalidOption(f"lang must be a language code such as 'de', got {lang!r}")

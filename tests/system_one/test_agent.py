@@ -660,6 +660,18 @@ def test_a_network_takes_the_place_of_a_checkpoint() -> None:
     assert agent.predict("a", QUESTIONS)["model"] == "only/a/name"
 
 
+def test_the_agent_shows_the_temperatures_of_languages() -> None:
+    agent = make_agent(lang_temperatures={"de-AT": {"temperature": [2.0, 1.0, 1.0]}})
+
+    assert list(agent.lang_temperatures) == ["de"]
+    assert agent.lang_temperatures["de"].temperature == (2.0, 1.0, 1.0)
+    assert dict(make_agent().lang_temperatures) == {}
+    with pytest.raises(TypeError):
+        agent.lang_temperatures["en"] = agent.calibration  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        agent.lang_temperatures = {}  # type: ignore[misc]
+
+
 @pytest.mark.parametrize("wrong", [5, b"de", ["de"]])
 def test_a_language_that_is_no_code_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidOption, match="lang must be a language code"):

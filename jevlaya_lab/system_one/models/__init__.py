@@ -113,6 +113,18 @@ class Network(Protocol):
         """Tokenise the questions once per call, and embed or look up what can be kept."""
         ...
 
+    def room(self, questions: tuple[Question, ...], budget: Budget) -> int:
+        """Tokens of a state that every one of the questions sees; runs no forward pass."""
+        ...
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of a state stands in its text: start and end, in characters.
+
+        As many as ``encode_state`` counts as ``state_tokens``. Tokens that are parts of one
+        character have that character as their span.
+        """
+        ...
+
     def encode_state(self, text: str, *, keep_end: bool, prepared: Prepared) -> EncodedState:
         """Turn a state's text into token rows; ``keep_end`` keeps its end where it is too long."""
         ...

@@ -233,6 +233,20 @@ class BiEncoder:
             prepared.data = _Questions(asked, ends)
         return prepared
 
+    def room(self, questions: tuple[Question, ...], budget: Budget) -> int:
+        """``max_len`` without [CLS] and [SEP]: questions take nothing of it.
+
+        Raises:
+            InvalidOption: A budget is below 3 tokens or beyond the encoder's positions.
+        """
+        self._check(budget)
+        return budget.max_len - _SPECIALS
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of a state stands in its text."""
+        spans: list[tuple[int, int]] = self.tokenizer.encode(text, add_special_tokens=False).offsets
+        return spans
+
     def encode_state(self, text: str, *, keep_end: bool, prepared: Prepared) -> EncodedState:
         """Tokenise a state once and cut it to the budget, keeping its start or its end."""
         ids = self.tokenizer.encode(text).ids

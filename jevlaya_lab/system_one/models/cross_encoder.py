@@ -122,6 +122,11 @@ class _Head:
     markers: list[int]
 
 
+def _left_for_state(head: _Head, budget: Budget) -> int:
+    """State tokens that fit behind a question part, in front of the closing [SEP]."""
+    return max(0, budget.max_len - len(head.ids) - 1)
+
+
 class CrossEncoder:
     """A decision model with its tokenizer, answering the runtime's questions.
 
@@ -204,16 +209,29 @@ class CrossEncoder:
             ids += option
         return _Head([*ids, t.sep_id], markers)
 
+    def room(self, questions: tuple[Question, ...], budget: Budget) -> int:
+        """What the longest question part leaves of ``max_len``.
+
+        Raises:
+            InvalidQuestion: As :meth:`prepare`.
+            InvalidOption: As :meth:`prepare`.
+        """
+        heads = self.prepare(questions, budget).data
+        return min((_left_for_state(head, budget) for head in heads), default=budget.max_len)
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of a state stands in its text."""
+        return self.tokens.spans(text)
+
     def encode_state(self, text: str, *, keep_end: bool, prepared: Prepared) -> EncodedState:
         """One row per question; each gets as much of the state as its question part leaves."""
         state = self.tokens.encode(text)
-        max_len = prepared.budget.max_len
         rows: list[list[int]] = []
         dropped: list[int] = []
         for head in prepared.data:
-            room = max(0, max_len - len(head.ids) - 1)
+            room = _left_for_state(head, prepared.budget)
             kept = state[max(0, len(state) - room) :] if keep_end else state[:room]
-            rows.append([*head.ids, *kept, self.tokens.sep_id][:max_len])
+            rows.append([*head.ids, *kept, self.tokens.sep_id][: prepared.budget.max_len])
             dropped.append(len(state) - len(kept))
         return EncodedState(
             rows=rows,

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,14 @@ class InstantNetwork:
         letters = [[text[:1].lower() for text in q.labels] for q in questions]
         n_tokens = sum(len(q.instructions.split()) for q in questions)
         return Prepared(questions, budget, letters, input_tokens=n_tokens)
+
+    def room(self, questions: tuple[Question, ...], budget: Budget) -> int:
+        """All of ``max_len``: questions take nothing of it."""
+        return budget.max_len
+
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each word stands."""
+        return [word.span() for word in re.finditer(r"\S+", text)]
 
     def encode_state(self, text: str, *, keep_end: bool, prepared: Prepared) -> EncodedState:
         """One row: the code point of each word's first letter."""

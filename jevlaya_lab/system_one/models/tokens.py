@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +49,25 @@ class Tokens:
         clean = text.replace(self._mask_text, " ")
         ids: list[int] = self._tokenizer.encode(clean, add_special_tokens=False).ids
         return ids
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each token of :meth:`encode` stands: start and end in characters of the text."""
+        parts = text.split(self._mask_text)
+        found = self._tokenizer.encode(" ".join(parts), add_special_tokens=False).offsets
+        if len(parts) == 1:
+            return list(found)
+        # Each mask text became one space, so what stands behind it has moved to the left.
+        spaces = list(
+            itertools.accumulate((len(part) + 1 for part in parts[1:-1]), initial=len(parts[0]))
+        )
+        moved = len(self._mask_text) - 1
+        return [
+            (
+                start + moved * bisect.bisect_left(spaces, start),
+                end + moved * bisect.bisect_left(spaces, end),
+            )
+            for start, end in found
+        ]
 
     def _id(self, folder: Path, key: str, name: str | None) -> int:
         found = self._tokenizer.token_to_id(name) if name else None
