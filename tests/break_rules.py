@@ -26,15 +26,17 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "jevlaya_lab/system_one"
 TESTS = tuple(
     f"tests/system_one/test_{name}.py"
-    for name in ("lifecycle", "hooks", "calling", "context", "questions", "agent", "encoding")
+    for name in (
+        *("lifecycle", "hooks", "calling", "context", "questions", "agent", "encoding"),
+        *("router", "router_batch", "residency", "pool", "routing", "grouping", "call_tree"),
+    )
 )
 
 GUARDED = (
-    *("L-1", "L-2", "L-3", "L-4", "L-5", "L-6", "L-7", "L-8", "L-9", "L-10"),
-    *("L-21", "L-22", "L-25", "L-26", "L-27", "L-28"),
-    *("L-36", "L-37", "L-38", "L-39", "L-40", "L-41", "L-41a", "L-42", "L-43", "L-43a", "L-44"),
+    *(f"L-{number}" for number in range(1, 42)),
+    *("L-41a", "L-42", "L-43", "L-43a", "L-44"),
 )
-"""Rules of ``lifecycle.md`` that the runtime has to keep so far."""
+"""Rules of ``lifecycle.md``, all of them."""
 
 PROCESSES = 2
 TIME_LIMIT = 60.0
@@ -74,8 +76,8 @@ MUTATIONS = (
         "L-2",
         "per-call hooks run before the installed ones",
         "hooks.py",
-        '_defaults + self._installed + entries("call", hooks, on_predict_start, on_predict_end)',
-        '_defaults + entries("call", hooks, on_predict_start, on_predict_end) + self._installed',
+        'defaults + self._installed + entries("call", hooks, on_predict_start, on_predict_end)',
+        'defaults + entries("call", hooks, on_predict_start, on_predict_end) + self._installed',
     ),
     Mutation(
         "L-2",
@@ -153,8 +155,8 @@ MUTATIONS = (
         "L-8",
         "no end hook after a failure",
         "lifecycle.py",
-        '        later = _attempt(hooks, "on_predict_end", ctx, scope)\n',
-        '        later = failure or _attempt(hooks, "on_predict_end", ctx, scope)\n',
+        '        later = _attempt(hooks, "on_predict_end", ctx)\n',
+        '        later = failure or _attempt(hooks, "on_predict_end", ctx)\n',
     ),
     Mutation(
         "L-8",
@@ -174,8 +176,8 @@ MUTATIONS = (
         "L-9",
         "the error hook gets a context of its own",
         "lifecycle.py",
-        '_attempt(hooks, "on_error", ctx, scope)',
-        '_attempt(hooks, "on_error", __import__("copy").copy(ctx), scope)',
+        '_attempt(hooks, "on_error", ctx)',
+        '_attempt(hooks, "on_error", __import__("copy").copy(ctx))',
     ),
     Mutation(
         "L-9",
@@ -204,7 +206,7 @@ MUTATIONS = (
         "lifecycle.py",
         "            ctx.skipped = ctx.results is not None\n",
         "            ctx.skipped = ctx.results is not None\n"
-        '            _attempt(hooks, "on_predict_end", ctx, scope)\n',
+        '            _attempt(hooks, "on_predict_end", ctx)\n',
     ),
     Mutation(
         "L-25",
@@ -217,18 +219,17 @@ MUTATIONS = (
         "L-26",
         "runs end in the order in which they started",
         "lifecycle.py",
-        "    for ctx, scope in reversed(started):\n",
-        "    for ctx, scope in started:\n",
+        "    for ctx in reversed(started):\n",
+        "    for ctx in started:\n",
     ),
     Mutation(
         "L-27",
         "a run counts as started after its start hooks only",
         "lifecycle.py",
-        "            started.append((ctx, scope))"
+        "            started.append(ctx)"
         "  # L-27: it counts as started before its first hook\n"
-        '            _dispatch(hooks, "on_predict_start", ctx, scope)\n',
-        '            _dispatch(hooks, "on_predict_start", ctx, scope)\n'
-        "            started.append((ctx, scope))\n",
+        '            _dispatch(hooks, "on_predict_start", ctx)\n',
+        '            _dispatch(hooks, "on_predict_start", ctx)\n            started.append(ctx)\n',
     ),
     Mutation(
         "L-27",
@@ -241,8 +242,8 @@ MUTATIONS = (
         "L-27",
         "on_predict_end of the failed runs is skipped",
         "lifecycle.py",
-        '        later = _attempt(hooks, "on_predict_end", ctx, scope)\n',
-        '        later = None if failure else _attempt(hooks, "on_predict_end", ctx, scope)\n',
+        '        later = _attempt(hooks, "on_predict_end", ctx)\n',
+        '        later = None if failure else _attempt(hooks, "on_predict_end", ctx)\n',
     ),
     Mutation(
         "L-28",
@@ -333,28 +334,28 @@ MUTATIONS = (
         "L-40",
         "every run opens a call of its own",
         "lifecycle.py",
-        "call_id = new_id() if outer is None else outer.call_id",
-        "call_id = new_id()",
+        "    call_id = new_id() if outer is None else outer.call_id",
+        "    call_id = new_id()",
     ),
     Mutation(
         "L-40",
         "runs do not know their parent",
         "lifecycle.py",
-        "parent = None if outer is None else outer.run_id",
-        "parent = None",
+        "    parent = None if outer is None else outer.run_id",
+        "    parent = None",
     ),
     Mutation(
         "L-40",
         "what the work calls is not under the run",
         "lifecycle.py",
-        "started[0][1] if len(started) == 1 else CallScope(call_id, parent)",
-        "CallScope(call_id, parent)",
+        "whose = started[0].run_id if len(started) == 1 else parent",
+        "whose = parent",
     ),
     Mutation(
         "L-40",
         "a finished call leaves its scope behind",
         "lifecycle.py",
-        "        hooks.dispatch(event, ctx)\n    finally:\n        _SCOPE.reset(token)\n",
+        "        hooks.dispatch(event, ctx)\n    finally:\n        leave(token)\n",
         "        hooks.dispatch(event, ctx)\n    finally:\n        pass\n",
     ),
     Mutation(
@@ -410,8 +411,8 @@ MUTATIONS = (
         "L-42",
         "process-wide hooks run behind the installed ones",
         "hooks.py",
-        "            _defaults + self._installed + entries(",
-        "            self._installed + _defaults + entries(",
+        "            defaults + self._installed + entries(",
+        "            self._installed + defaults + entries(",
     ),
     Mutation(
         "L-42",
@@ -456,8 +457,8 @@ MUTATIONS = (
         "L-44",
         "a failing on_error hides the failure",
         "lifecycle.py",
-        '_chain(failure, _attempt(hooks, "on_error", ctx, scope))',
-        '_dispatch(hooks, "on_error", ctx, scope)',
+        '_chain(failure, _attempt(hooks, "on_error", ctx))',
+        '_dispatch(hooks, "on_error", ctx)',
     ),
     Mutation(
         "L-44",
@@ -472,6 +473,302 @@ MUTATIONS = (
         "lifecycle.py",
         "    step.__context__ = first.__context__\n    first.__context__ = later\n",
         "    step.__context__ = None\n    behind[-1].__context__ = later\n",
+    ),
+    Mutation(
+        "L-11",
+        "a checkpoint is loaded before the route hooks have spoken",
+        "router.py",
+        "        began = time.perf_counter()\n        state, questions = request",
+        "        self.load(self.default)\n"
+        "        began = time.perf_counter()\n        state, questions = request",
+    ),
+    Mutation(
+        "L-11",
+        "start hooks run before the load",
+        "router.py",
+        "            ctx = self._run_of(asked, name, self.load(name), entry)\n",
+        "            ctx = self._run_of(asked, name, None, entry)\n"
+        '            hooks.dispatch("on_predict_start", ctx)\n'
+        "            ctx.agent = self.load(name)\n",
+    ),
+    Mutation(
+        "L-12",
+        "what the route hooks leave is ignored",
+        "router.py",
+        "        decision = ctx.decision\n",
+        "",
+    ),
+    Mutation(
+        "L-12",
+        "lang goes before model",
+        "routing.py",
+        "    if hints.model is not None:\n",
+        "    if hints.model is not None and hints.lang is None:\n",
+    ),
+    Mutation(
+        "L-13",
+        "per-call hooks hear of loads",
+        "router.py",
+        "            ctx = self._run_of(asked, name, self.load(name), entry)\n",
+        "            ctx = self._run_of(asked, name, self.load(name), entry)\n"
+        '            hooks.dispatch("on_load", ctx)\n',
+    ),
+    Mutation(
+        "L-13",
+        "a resident checkpoint is announced as loaded",
+        "residency.py",
+        "        if loaded.built:\n            self._announce_load(loaded)\n",
+        "        self._announce_load(loaded)\n",
+    ),
+    Mutation(
+        "L-13",
+        "a resident checkpoint is built again",
+        "pool.py",
+        "            if key in self._agents:\n                self._policy.used(key)\n"
+        "                return Loaded(key, self._agents[key])\n",
+        "",
+    ),
+    Mutation(
+        "L-14",
+        "the context does not know its router",
+        "router.py",
+        "            model=name,\n            agent=agent,\n            router=self,\n",
+        "            model=name,\n            agent=agent,\n",
+    ),
+    Mutation(
+        "L-14",
+        "the budgets of the call are not in the context",
+        "router.py",
+        "            head_max_len=request.head_max_len,\n            entry=entry,\n",
+        "            entry=entry,\n",
+    ),
+    Mutation(
+        "L-15",
+        "the agent gets the request instead of what the hooks left",
+        "answering.py",
+        "    result = ask(ctx.agent, _only_state(ctx), ctx.questions, arguments)\n",
+        "    result = ask(ctx.agent, asked.request.state, asked.request.questions, arguments)\n",
+    ),
+    Mutation(
+        "L-15",
+        "budgets that a hook set do not reach the agent",
+        "answering.py",
+        "    arguments = {**options, **_budgets(ctx)}\n",
+        "    arguments = {**options}\n",
+    ),
+    Mutation(
+        "L-15",
+        "the agent's own routing stays in the result",
+        "answering.py",
+        '    result["routing"] = dict(asked.decision)\n',
+        '    result.setdefault("routing", {})\n',
+    ),
+    Mutation(
+        "L-16",
+        "a cached routing is overwritten",
+        "answering.py",
+        'result.setdefault("routing", dict(decision))',
+        "result.update(routing=dict(decision))",
+    ),
+    Mutation(
+        "L-16",
+        "a skipped result gets no routing",
+        "answering.py",
+        "        _keep_routing(ctx, asked.decision)\n        return\n",
+        "        return\n",
+    ),
+    Mutation(
+        "L-17",
+        "predict returns what the agent gave, whatever the end hooks left",
+        "router.py",
+        "            lifecycle.run((ctx,), hooks, work)\n        return only_result(ctx)",
+        "            kept = []\n"
+        "            lifecycle.run((ctx,), hooks, lambda r: (work(r), kept.extend(ctx.results)))\n"
+        "        return kept[0]",
+    ),
+    Mutation(
+        "L-18",
+        "results come in the order in which checkpoints were done",
+        "router.py",
+        "                    results[i] = result\n",
+        "                    results[sum(r is not None for r in results)] = result\n",
+    ),
+    Mutation(
+        "L-18",
+        "a batch asks without the language of a state",
+        "answering.py",
+        "            left.append((ctx, _language(agent, each)))\n",
+        "            left.append((ctx, None))\n",
+    ),
+    Mutation(
+        "L-19",
+        "a checkpoint is loaded while the batch is being routed",
+        "router.py",
+        "        policy = self._policy()\n        for i, request in enumerate(requests):\n",
+        '        self.load("english")\n'
+        "        policy = self._policy()\n        for i, request in enumerate(requests):\n",
+    ),
+    Mutation(
+        "L-20",
+        "requests are grouped by the name as it was given",
+        "router.py",
+        '            name = _of_request(i, self.resolve, decision["model"])\n',
+        '            name = decision["model"]\n',
+    ),
+    Mutation(
+        "L-21",
+        "requests of a batch start without their budgets",
+        "router.py",
+        "            max_len=request.max_len,\n",
+        '            max_len=None if entry == "predict_batch" else request.max_len,\n',
+    ),
+    Mutation(
+        "L-23",
+        "the order of options does not count",
+        "grouping.py",
+        'return ("[]", *map(signature, value))',
+        'return ("[]", *sorted(map(signature, value), key=repr))',
+    ),
+    Mutation(
+        "L-23",
+        "budgets do not split a group",
+        "grouping.py",
+        "        key = (known, *budgets.items(), lang)\n",
+        "        key = (known, lang)\n",
+    ),
+    Mutation(
+        "L-23",
+        "languages do not split a group",
+        "grouping.py",
+        "        key = (known, *budgets.items(), lang)\n",
+        "        key = (known, *budgets.items())\n",
+    ),
+    Mutation(
+        "L-23",
+        "every request gets a pass of its own",
+        "grouping.py",
+        "        key = (known, *budgets.items(), lang)\n",
+        "        key = id(ctx)\n",
+    ),
+    Mutation(
+        "L-24",
+        "what one request's hook assigns reaches the others",
+        "answering.py",
+        "    for questions, lang, budgets, members in group(left, _budgets):\n",
+        "    for ctx, _ in left:\n"
+        "        ctx.questions = left[1][0].questions if len(left) > 1 else ctx.questions\n"
+        "    for questions, lang, budgets, members in group(left, _budgets):\n",
+    ),
+    Mutation(
+        "L-24",
+        "requests get copies, so that a change in place reaches nobody",
+        "router.py",
+        "            questions=request.questions,\n            decision=asked.decision,\n",
+        "            questions=dict(request.questions),\n            decision=asked.decision,\n",
+    ),
+    Mutation(
+        "L-29",
+        "a group that fails takes the finished ones with it",
+        "router.py",
+        "            for name, members in self._by_checkpoint(decisions).items():\n",
+        "            for name in self._by_checkpoint(decisions):\n"
+        "                self.load(name)\n"
+        "            for name, members in self._by_checkpoint(decisions).items():\n",
+    ),
+    Mutation(
+        "L-30",
+        "hooks hear of a load while the pool is locked",
+        "residency.py",
+        "            self._announce_load(loaded)\n",
+        "            with self._pool._lock:\n                self._announce_load(loaded)\n",
+    ),
+    Mutation(
+        "L-31",
+        "on_load runs before on_evict",
+        "residency.py",
+        "            for name in loaded.evicted:\n"
+        '                ctx = self._context("evict", name, ended, loaded.evicting_ms)\n'
+        '                lifecycle.announce("on_evict", ctx, hooks)\n'
+        '            ctx = self._context("load", loaded.name, loaded.began, loaded.elapsed_ms)\n'
+        "            ctx.agent = loaded.agent\n"
+        '            lifecycle.announce("on_load", ctx, hooks)\n',
+        '            ctx = self._context("load", loaded.name, loaded.began, loaded.elapsed_ms)\n'
+        "            ctx.agent = loaded.agent\n"
+        '            lifecycle.announce("on_load", ctx, hooks)\n'
+        "            for name in loaded.evicted:\n"
+        '                ctx = self._context("evict", name, ended, loaded.evicting_ms)\n'
+        '                lifecycle.announce("on_evict", ctx, hooks)\n',
+    ),
+    Mutation(
+        "L-32",
+        "the first loaded goes first, however often it is used",
+        "pool.py",
+        "        self._names.pop(name, None)\n        self._names[name] = None\n",
+        "        self._names.setdefault(name)\n",
+    ),
+    Mutation(
+        "L-33",
+        "unloading is not announced",
+        "residency.py",
+        "        self._announce_evictions(self._pool.unload(name), began)\n",
+        "        self._pool.unload(name)\n",
+    ),
+    Mutation(
+        "L-34",
+        "attaching runs on_load",
+        "residency.py",
+        "        if replaced:\n            self._announce_evictions([key], began)\n",
+        "        self._announce_load(Loaded(key, agent, True))\n"
+        "        if replaced:\n            self._announce_evictions([key], began)\n",
+    ),
+    Mutation(
+        "L-34",
+        "attaching leaves max_loaded as it was",
+        "pool.py",
+        "            self._max_loaded = max(self._max_loaded, len(self._agents))\n",
+        "",
+    ),
+    Mutation(
+        "L-34",
+        "preloading leaves max_loaded as it was",
+        "pool.py",
+        "            self._max_loaded = max(self._max_loaded, len({*wanted, *self._agents}))\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "L-35",
+        "everybody builds",
+        "pool.py",
+        "            build = self._builds.get(key)\n",
+        "            build = None\n",
+    ),
+    Mutation(
+        "L-40",
+        "routes have no time",
+        "router.py",
+        "            elapsed_ms=(time.perf_counter() - began) * 1e3,\n",
+        "",
+    ),
+    Mutation(
+        "L-40",
+        "a load is a call of its own",
+        "lifecycle.py",
+        "    ctx.call_id = new_id() if outer is None else outer.call_id\n",
+        "    ctx.call_id = new_id()\n",
+    ),
+    Mutation(
+        "L-40",
+        "route, load and run are three calls",
+        "call_tree.py",
+        "        outermost = current_call() is None\n",
+        "        outermost = False\n",
+    ),
+    Mutation(
+        "L-42",
+        "the agent inside a router call runs the process-wide hooks again",
+        "lifecycle.py",
+        "defaults_ran=routed",
+        "defaults_ran=False",
     ),
 )
 
@@ -490,9 +787,9 @@ def cited_tests() -> dict[str, list[str]]:
     for module in TESTS:
         for node in ast.parse((ROOT / module).read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                cited = re.match(r"(L-\d+[a-z]?): ", ast.get_docstring(node) or "")
-                if cited:
-                    found.setdefault(cited[1], []).append(f"{module}::{node.name}")
+                cited = re.match(r"((?:L-\d+[a-z]?(?:, )?)+): ", ast.get_docstring(node) or "")
+                for rule in cited[1].split(", ") if cited else ():
+                    found.setdefault(rule, []).append(f"{module}::{node.name}")
     return found
 
 
@@ -514,11 +811,12 @@ def faults() -> Iterator[str]:
 
 
 def copy_project(target: Path) -> Path:
-    """The package without its checkpoints, and the tests that are needed."""
+    """The package, with a link to its checkpoints, and the tests that are needed."""
     unwanted = shutil.ignore_patterns("checkpoints", "__pycache__")
     shutil.copytree(ROOT / "jevlaya_lab", target / "jevlaya_lab", ignore=unwanted)
+    (target / "jevlaya_lab" / "checkpoints").symlink_to(ROOT / "jevlaya_lab" / "checkpoints")
     shutil.copy(ROOT / "pyproject.toml", target)
-    for name in ("tests/conftest.py", "tests/fakes.py", *TESTS):
+    for name in ("tests/conftest.py", "tests/fakes.py", "tests/tiny.py", *TESTS):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target / name)
     return target
@@ -544,7 +842,7 @@ def try_mutation(mutation: Mutation, original: Path, tests: list[str]) -> Verdic
     """Break the rule in a copy and run the tests that cite it."""
     with tempfile.TemporaryDirectory(prefix="broken-rule-") as name:
         copy = Path(name) / "project"
-        shutil.copytree(original, copy, ignore=shutil.ignore_patterns(".hypothesis"))
+        shutil.copytree(original, copy, symlinks=True, ignore=shutil.ignore_patterns(".hypothesis"))
         path = copy / SOURCE / mutation.file
         text = path.read_text(encoding="utf-8")
         assert text.count(mutation.old) == 1

@@ -26,8 +26,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jevlaya_lab.system_one import lifecycle
-from jevlaya_lab.system_one.call_tree import current_call
 from jevlaya_lab.system_one.agent import Agent
+from jevlaya_lab.system_one.call_tree import current_call
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import InvalidState
 from jevlaya_lab.system_one.hooks import ActiveHooks, HookRegistry

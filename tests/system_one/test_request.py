@@ -33,7 +33,11 @@ GOOD = {"state": "s", "questions": QUESTIONS}
         ([{**GOOD, "state": None}], InvalidState, "request 0: the state is None"),
         ([{**GOOD, "questions": None}], InvalidQuestion, "request 0: .*got None"),
         ([{**GOOD, "questions": ["q"]}], InvalidQuestion, "request 0: .*got a list"),
-        ([{**GOOD, "modle": "english"}], InvalidInput, "request 0: .*'modle'; did you mean 'model'"),
+        (
+            [{**GOOD, "modle": "english"}],
+            InvalidInput,
+            "request 0: .*'modle'; did you mean 'model'",
+        ),
         (
             [GOOD, {**GOOD, "model": "englich"}],
             UnknownCheckpoint,
@@ -109,11 +113,11 @@ def test_a_question_that_no_hook_could_mend_is_refused_before_the_checkpoint_is_
     log: list[str] = []
     router = StubRouter(log)
 
-    with pytest.raises(InvalidQuestion, match="^question 'q'"):
+    with pytest.raises(InvalidQuestion, match=r"^question 'q'"):
         router.predict("s", bad)
-    with pytest.raises(InvalidQuestion, match="^request 1: question 'q'"):
+    with pytest.raises(InvalidQuestion, match=r"^request 1: question 'q'"):
         router.predict_batch([GOOD, {"state": "s", "questions": bad}])
-    with pytest.raises(InvalidState, match="^request 0: state 0"):
+    with pytest.raises(InvalidState, match=r"^request 0: state 0"):
         router.predict_batch([{"state": {1, 2}, "questions": QUESTIONS}])
     assert log == []
 

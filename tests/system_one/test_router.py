@@ -80,7 +80,8 @@ def test_route_lets_the_hooks_replace_the_decision_and_loads_nothing() -> None:
 
     assert router.route(GERMAN, QUESTIONS) is pinned
     ((decision, states, questions, its_router),) = seen
-    assert isinstance(decision, RouteDecision) and decision.model == "multilingual"
+    assert isinstance(decision, RouteDecision)
+    assert decision.model == "multilingual"
     assert (states, questions, its_router) == ([GERMAN], QUESTIONS, router)
     assert router.log == []
 
@@ -93,12 +94,10 @@ def test_a_route_hook_that_leaves_no_decision_is_named(left: Any) -> None:
 
     with pytest.raises(InvalidResult, match="on_route hooks left"):
         router.predict(ENGLISH, QUESTIONS, hooks=hook)
+    ok = {"state": ENGLISH, "questions": QUESTIONS}
+    spoil = sets(decision=left)
+    second = RouterRecorder(route=lambda ctx: spoil(ctx) if ctx.states == [GERMAN] else None)
     with pytest.raises(InvalidResult, match="request 1: the on_route hooks left"):
-        ok = {"state": ENGLISH, "questions": QUESTIONS}
-        second = RouterRecorder()
-        second._actions["route"] = lambda ctx: (
-            sets(decision=left)(ctx) if ctx.states == [GERMAN] else None
-        )
         router.predict_batch([ok, {**ok, "state": GERMAN}], hooks=second)
     assert router.log == []
 
@@ -108,9 +107,9 @@ def test_a_route_hook_that_names_an_unknown_checkpoint_is_told_so() -> None:
     router = StubRouter()
     hook = RouterRecorder(route=sets(decision={"model": "nobody"}))
 
-    with pytest.raises(UnknownCheckpoint, match="^no checkpoint 'nobody'"):
+    with pytest.raises(UnknownCheckpoint, match=r"^no checkpoint 'nobody'"):
         router.predict(ENGLISH, QUESTIONS, hooks=hook)
-    with pytest.raises(UnknownCheckpoint, match="^request 0: no checkpoint 'nobody'"):
+    with pytest.raises(UnknownCheckpoint, match=r"^request 0: no checkpoint 'nobody'"):
         router.predict_batch([{"state": "s", "questions": QUESTIONS}], hooks=hook)
     assert router.log == []
 
@@ -135,7 +134,7 @@ def test_load_builds_once_and_announces_to_installed_hooks_only() -> None:
         *("all.evict english", "in.evict english"),
         *("all.load multilingual", "in.load multilingual"),
     ]
-    assert log.count("build multilingual") == 1
+    assert log.count("build multilingual") == log.count("in.load multilingual") == 1
 
 
 def test_the_context_of_a_prediction() -> None:
@@ -205,7 +204,8 @@ def test_a_skip_keeps_the_routing_of_the_cache_or_gets_one() -> None:
     cached = router.predict(ENGLISH, QUESTIONS, on_predict_start=lambda c: c.skip([kept]))
 
     assert fresh["routing"]["model"] == "english"
-    assert cached is kept and cached["routing"] == {"model": "long ago"}
+    assert cached is kept
+    assert cached["routing"] == {"model": "long ago"}
     assert router.stubs[0].calls == []
 
 
@@ -230,7 +230,8 @@ def test_a_failing_agent_runs_error_and_end_and_reraises() -> None:
     assert log == ["hook.start", "hook.error", "hook.end"]
     ctx = hook.contexts[0]
     assert ctx.error is failure
-    assert ctx.elapsed_ms is not None and ctx.usage is None
+    assert ctx.elapsed_ms is not None
+    assert ctx.usage is None
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(2)])

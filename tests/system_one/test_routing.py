@@ -23,7 +23,7 @@ from jevlaya_lab.system_one.routing import (
 
 ENGLISH = "I was charged twice and would like to have my money back, please."
 GERMAN = "Mein Konto wurde zweimal belastet, und ich möchte mein Geld zurück."
-TICKET = dict.fromkeys(WORKFLOWS["customer_service"], {"type": "noul", "instructions": "x"})
+TICKET = {key: {"type": "noul", "instructions": "x"} for key in WORKFLOWS["customer_service"]}
 
 SOURCES = {
     "english": Source("org/laya"),
@@ -43,7 +43,9 @@ def _resolve(name: Any) -> str:
 def route(state: Any, questions: Any = None, **given: Any) -> RouteDecision:
     settings = {key: given.pop(key) for key in list(given) if key in Policy._fields}
     hints = Hints(**given)
-    policy = Policy(**{"resolve": _resolve, "source_of": SOURCES.get, "default": "english"} | settings)
+    policy = Policy(
+        **{"resolve": _resolve, "source_of": SOURCES.get, "default": "english"} | settings
+    )
     return decide(state, questions or {}, hints, policy)
 
 
@@ -162,13 +164,15 @@ def test_the_decision_says_what_was_seen() -> None:
     policy = Policy(_resolve, SOURCES.get, "english")
     explained = decide(GERMAN, {}, Hints(), policy, explain=True).detection
 
-    assert plain is not None and explained is not None
+    assert plain is not None
+    assert explained is not None
     assert (plain["script"], plain["language"], plain["is_english"]) == ("latin", "de", False)
     assert plain["language_undecided"] is False
     assert "scripts" not in plain
     assert explained["scripts"] == {"Latin": 1.0}
     assert explained["n_letters"] == sum(map(str.isalpha, GERMAN))
-    assert explained["reason"] and plain.items() <= explained.items()
+    assert explained["reason"]
+    assert plain.items() <= explained.items()
     assert route(GERMAN, lang="de").detection is None
 
 
