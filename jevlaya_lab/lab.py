@@ -1,21 +1,22 @@
-"""Lab: the thin wrapper around an agent. States and questions in, DataFrames out."""
+"""Lab: the thin wrapper around an agent or a router. States and questions in, DataFrames out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from datetime import date, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from jevlaya_lab.decisions import decisions_frame
 from jevlaya_lab.frames import Trace, answer_columns, answers_frame, check_results
-from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.encoding import check_count, check_states
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidState
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg
 from jevlaya_lab.system_one.questions import Questions, prepare
+from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.tracing.recorder import TraceRecorder
 
 if TYPE_CHECKING:
@@ -26,28 +27,35 @@ __all__ = ["Lab"]
 StateColumns = Hashable | Sequence[Hashable] | Callable[[Any], Any] | None
 
 
+_OF_A_REQUEST: Final = ("model", "task", "lang", "lang_guess", "max_len", "head_max_len")
+"""Options that a Router takes with each request."""
+
+
 class Lab:
-    """Ask an agent about tables of states, and see what happened.
+    """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
-        agent: The agent to ask; ``None`` makes an ``Agent()`` with the embedded checkpoint.
+        agent: Whom to ask: an agent or a router; ``None`` makes a ``Router()``, which answers with
+            the embedded checkpoint.
         capacity: How many runs the trace keeps.
 
     Attributes:
-        agent: The agent.
+        agent: The agent or router.
         recorder: The hook that records; it runs last in every call of this Lab.
         answers: The frame of the last ``predict``; ``None`` before the first.
+        routing: For a router: the decisions of the last ``predict``, on the same index.
     """
 
-    def __init__(self, agent: Agent | None = None, *, capacity: int = 100_000) -> None:
+    def __init__(self, agent: Any = None, *, capacity: int = 100_000) -> None:
         if agent is not None and (isinstance(agent, type) or not hasattr(agent, "predict_batch")):
             raise InvalidInput(
-                f"Lab takes an agent, an object with predict_batch; got {agent!r}. For a "
-                "checkpoint write Lab(Agent(...))"
+                f"Lab takes an agent or a router, an object with predict_batch; got {agent!r}. For "
+                "a checkpoint write Lab(Agent(...))"
             )
         self.recorder = TraceRecorder(capacity)
-        self.agent = Agent() if agent is None else agent
+        self.agent = Router() if agent is None else agent
         self.answers: pd.DataFrame | None = None
+        self.routing: pd.DataFrame | None = None
 
     def predict(
         self,
@@ -70,13 +78,14 @@ class Lab:
             questions: ``{id: definition}``, plain dicts or ``Choice``, ``Score``, ``Noul``.
             state: For a DataFrame: the column that holds the states, several columns (each state
                 is then a JSON object of them), or a function of the row.
-            detail: Add confidences and the probability of every option.
+            detail: Add confidences and the probability of every option, and of a router's
+                decisions ``routing_model``, ``routing_language``, ``routing_reason`` and the rest.
             chunk_size: States per call of ``predict_batch``; each call is one run of the trace.
             hooks: Hooks for these calls.
             on_predict_start: Functions to run as start hooks after those.
             on_predict_end: Functions to run as end hooks after those.
             progress: Show a progress bar where there is more than one chunk.
-            **options: Passed to ``predict_batch``.
+            **options: Passed to ``predict_batch``, or put into each request of a router.
 
         Returns:
             One row per state on the index of ``data``: a ``category`` per choice, a ``float64`` per
@@ -99,13 +108,13 @@ class Lab:
         for first in tqdm(starts, unit="chunk", disable=not progress or len(starts) < 2):
             chunk = states[first : first + size]
             try:
-                found = self.agent.predict_batch(
+                found = self._ask(
                     chunk,
                     questions,
+                    options,
                     hooks=hooks,
                     on_predict_start=starts_with,
                     on_predict_end=ends_with,
-                    **options,
                 )
             except BaseException:
                 self.recorder.settle()  # a failed end hook kept the recorder from noting the run
@@ -113,7 +122,24 @@ class Lab:
             check_results(found, len(chunk), prepared, first)
             results += found
         self.answers = answers_frame(results, prepared, index, detail=detail)
+        self.routing = None
+        if hasattr(self.agent, "route_batch"):
+            decisions = [result.get("routing") for result in results]
+            self.routing = decisions_frame(decisions, index)
+            if detail:
+                shown = decisions_frame(decisions, index, prefix="routing_")
+                self.answers = pd.concat([self.answers, shown], axis=1)
         return self.answers
+
+    def _ask(
+        self, states: list[Any], questions: Questions, options: dict[str, Any], **hooks: Any
+    ) -> Any:
+        if not hasattr(self.agent, "route_batch"):
+            return self.agent.predict_batch(states, questions, **options, **hooks)
+        own = {name: each for name, each in options.items() if name in _OF_A_REQUEST}
+        rest = {name: each for name, each in options.items() if name not in _OF_A_REQUEST}
+        requests = [{"state": state, "questions": questions, **own} for state in states]
+        return self.agent.predict_batch(requests, **rest, **hooks)
 
     @property
     def trace(self) -> Trace:
