@@ -144,7 +144,7 @@ class Lab:
     @property
     def trace(self) -> Trace:
         """All runs recorded since the Lab was made or :meth:`clear` was called."""
-        return Trace.from_records(*self.recorder.records(), self.recorder.n_dropped)
+        return self.recorder.trace
 
     def lifecycle(self, run_id: str | None = None) -> Picture:
         """The lifecycle diagram of one run.

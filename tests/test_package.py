@@ -87,6 +87,7 @@ ROOMS = (
     "views",
     "experiments",
     "lab",
+    "analysis",
     "frames",
     "tracing",
     "contrib_hooks",
@@ -95,8 +96,12 @@ ROOMS = (
 )
 """From top to bottom, as the architecture draws them; each may import what is below it."""
 
-LAZY_UPWARD = {("lab", "views")}
-"""Imports of a higher room that are allowed inside a function: Lab.lifecycle draws on demand."""
+LAZY_UPWARD = {("lab", "views"), ("tracing", "frames")}
+"""Imports of a higher room that are allowed inside a function.
+
+Lab.lifecycle draws on demand, and TraceRecorder.trace makes frames on demand, since a recorder is
+used without the Lab as well.
+"""
 
 BESIDE = {"training": {"embedding", "system_one"}, "checkpoints": set[str]()}
 """Rooms that nothing imports, with what they may import."""

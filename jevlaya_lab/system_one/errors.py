@@ -12,6 +12,10 @@
     │   └── UnknownCheckpoint (ValueError)  a name under which no checkpoint is registered
     ├── HookTimeout          (TimeoutError) a hook ran longer than hooks_timeout
     ├── NonFiniteLogits      (ArithmeticError)  the network gave NaN or infinity for an option
+    ├── MissingExtra         (ImportError)  a package of an extra is not installed
+    ├── FileError                         a file of answers or of a trace that cannot be read back
+    │   ├── FileMissing      (FileNotFoundError)  it, or one that belongs to it, is not there
+    │   └── FileInvalid      (ValueError)   damaged, cut short, or of another kind or version
     └── CheckpointError                   a checkpoint that cannot be used
         ├── CheckpointNotFound (FileNotFoundError)  nothing there, or a file of it is missing
         └── CheckpointInvalid  (ValueError)         damaged, altered, or of an unknown kind
@@ -26,6 +30,9 @@ __all__ = [
     "CheckpointError",
     "CheckpointInvalid",
     "CheckpointNotFound",
+    "FileError",
+    "FileInvalid",
+    "FileMissing",
     "HookTimeout",
     "InvalidHook",
     "InvalidInput",
@@ -34,6 +41,7 @@ __all__ = [
     "InvalidResult",
     "InvalidState",
     "JevlayaError",
+    "MissingExtra",
     "NonFiniteLogits",
     "UnknownCheckpoint",
 ]
@@ -80,6 +88,22 @@ class HookTimeout(JevlayaError, TimeoutError):
 
 class NonFiniteLogits(JevlayaError, ArithmeticError):
     """A network's logits are NaN or infinite, so that there is no answer; names the question."""
+
+
+class MissingExtra(JevlayaError, ImportError):
+    """A package that only one feature needs is not installed; the message has the install line."""
+
+
+class FileError(JevlayaError):
+    """A file of answers or of a trace that cannot be read back."""
+
+
+class FileMissing(FileError, FileNotFoundError):
+    """The file, or one that belongs to it, is not there."""
+
+
+class FileInvalid(FileError, ValueError):
+    """The file is damaged, cut short, or of another kind or version; the message says which."""
 
 
 class CheckpointError(JevlayaError):

@@ -1,15 +1,16 @@
-"""Writing a file so that it is there as a whole, or as it was before."""
+"""Writing files so that they are there as a whole, or as they were before."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-__all__ = ["whole_file"]
+__all__ = ["whole_file", "whole_files"]
 
 
 @contextmanager
@@ -23,20 +24,75 @@ def whole_file(path: str | os.PathLike[str], *, binary: bool = False) -> Iterato
     Yields:
         The open file.
     """
-    target = Path(path).expanduser()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    with whole_files([path], binary=binary) as (file,):
+        yield file
+
+
+@contextmanager
+def whole_files(
+    paths: Sequence[str | os.PathLike[str]], *, binary: bool = False
+) -> Iterator[list[Any]]:
+    """The same for several files that belong together: all take their places, or none does.
+
+    Only a crash of the process between two renames leaves some new and some old.
+
+    Args:
+        paths: Where the files shall be; missing folders are made.
+        binary: Whether they take bytes; text is UTF-8 and its line ends are left alone.
+
+    Yields:
+        The open files, in order.
+    """
+    targets = [Path(path).expanduser() for path in paths]
+    temporary: list[str] = []
     try:
-        opened: IO[Any] = (
-            os.fdopen(handle, "wb")
-            if binary
-            else os.fdopen(handle, "w", encoding="utf-8", newline="")
-        )
-        with opened:
+        with ExitStack() as stack:
+            opened = []
+            for target in targets:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+                temporary.append(name)
+                file = (
+                    os.fdopen(handle, "wb")
+                    if binary
+                    else os.fdopen(handle, "w", encoding="utf-8", newline="")
+                )
+                opened.append(stack.enter_context(file))
             yield opened
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        with suppress(FileNotFoundError):  # an interrupt after the file took its place
-            os.unlink(name)
-        raise
+        for name in temporary:
+            os.chmod(name, 0o644)
+        _take_places(temporary, targets)
+    finally:
+        for name in temporary:  # they are still there where something failed
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+
+
+def _take_places(temporary: Sequence[str], targets: Sequence[Path]) -> None:
+    if len(targets) == 1:
+        os.replace(temporary[0], targets[0])
+        return
+    with tempfile.TemporaryDirectory(prefix=".old-", dir=targets[0].parent) as folder:
+        kept = [Path(folder, str(i)) for i in range(len(targets))]
+        for target, old in zip(targets, kept, strict=True):
+            if target.exists():
+                _second_name(target, old)
+        n_placed = 0
+        try:
+            for name, target in zip(temporary, targets, strict=True):
+                n_placed += 1  # ahead of the rename: an interrupt may come right after it
+                os.replace(name, target)
+        except BaseException:
+            for target, old in list(zip(targets, kept, strict=True))[:n_placed]:
+                if old.exists():
+                    os.replace(old, target)
+                elif target.is_file():
+                    target.unlink()
+            raise
+
+
+def _second_name(target: Path, old: Path) -> None:
+    try:
+        os.link(target, old)
+    except OSError:  # a file system without hard links, or a folder
+        shutil.copy2(target, old)

@@ -2,113 +2,262 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import InvalidOption
-from jevlaya_lab.tracing.records import EventRecord, RunRecord, read_context
+from jevlaya_lab.tracing.capture import NOTHING, Capture, Captured, Redact
+from jevlaya_lab.tracing.records import Record, message_of, read_context, read_events
 
-__all__ = ["TraceRecorder"]
+if TYPE_CHECKING:
+    from jevlaya_lab.frames import Trace
+
+__all__ = ["Recording", "TraceRecorder"]
+
+
+class _Seen:
+    """What the recorder saw of a context so far."""
+
+    __slots__ = ("captured", "noted", "sightings", "skipped", "started", "thread")
+
+    def __init__(self, thread: str) -> None:
+        self.sightings: list[tuple[str, float]] = []
+        self.captured: Captured = NOTHING
+        self.thread = thread
+        self.skipped: bool | None = None
+        self.started = False
+        self.noted = False
+
+
+class Recording:
+    """What a recorder noted during a ``with`` block; it can be read inside and after it."""
+
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder = recorder
+        self._first = recorder._n_noted
+        self._done: tuple[list[Record], int, float] | None = None
+
+    def _read(self) -> tuple[list[Record], int, float]:
+        return self._done or self._recorder._since(self._first)
+
+    def _close(self) -> None:
+        self._done = self._read()
+
+    @property
+    def n_dropped(self) -> int:
+        """How many of the block's runs are no longer kept."""
+        return self._read()[1]
+
+    def records(self) -> list[Record]:
+        """The runs with their events, in the order in which they ended."""
+        return self._read()[0]
+
+    @property
+    def trace(self) -> Trace:
+        """The same as typed DataFrames."""
+        from jevlaya_lab.frames import Trace
+
+        records, n_dropped, clock = self._read()
+        return Trace.from_records(records, clock=clock, n_dropped=n_dropped)
+
+    def __repr__(self) -> str:
+        return f"Recording({len(self.records())} runs, {self.n_dropped} dropped)"
 
 
 class TraceRecorder:
     """Keeps the facts of the last runs: ids, times, token counts, hooks, errors. No state text.
 
-    Install it like any hook; the Lab does so for each of its calls. It notes a run when its own
-    ``on_predict_end`` runs, so put it last to see the end hooks of the others as well. It may be
-    used from many threads.
+    Install it like any hook, on agents and routers of this package or of ``laya``; the Lab does so
+    for each of its calls. It notes a run when its own ``on_predict_end`` runs, and keeps states as
+    they are when its own ``on_predict_start`` runs, so put it last: it then sees the hooks of the
+    others, and text as they left it. It may be used from many threads.
 
     Args:
         capacity: How many runs are kept; older ones are dropped and counted.
+        capture: ``none``; ``hash`` keeps a fingerprint of each state; ``text`` keeps states,
+            questions and results as JSON.
+        redact: A function from text to text, applied before anything is kept. Where it fails, the
+            text is lost.
+        hash_key: Key of the fingerprints, so that those of two recorders can be compared; random
+            where it is not given.
 
     Raises:
-        InvalidOption: ``capacity`` is not a positive whole number.
+        InvalidOption: One of these is not usable.
     """
 
-    def __init__(self, capacity: int = 100_000) -> None:
+    def __init__(
+        self,
+        capacity: int = 100_000,
+        *,
+        capture: str = "none",
+        redact: Redact | None = None,
+        hash_key: bytes | None = None,
+    ) -> None:
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
             raise InvalidOption(f"capacity must be a positive whole number, got {capacity!r}")
         self.capacity = capacity
+        self._capture = Capture(capture, redact, hash_key)
         self._lock = threading.Lock()
         self._clock = time.perf_counter()
-        self._kept: deque[tuple[RunRecord, list[EventRecord]]] = deque(maxlen=capacity)
-        self._n_seen = 0
-        self._seq = itertools.count()
-        self._noted: weakref.WeakSet[PredictContext] = weakref.WeakSet()
-        # Which thread began a run that has not been noted yet; it keeps no run alive.
-        self._open: weakref.WeakKeyDictionary[PredictContext, int] = weakref.WeakKeyDictionary()
+        self._kept: deque[Record] = deque(maxlen=capacity)
+        self._n_noted = 0  # since the recorder was made, so that open scopes survive clear()
+        self._n_cleared = 0
+        self._n_started = 0
+        self._n_ended = 0
+        # It keeps no context alive, and a context nothing of the recorder's.
+        self._seen: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
 
-    def on_predict_start(self, ctx: PredictContext) -> None:
-        """Remember that the run began."""
+    # --- as a hook ---------------------------------------------------------------------------
+
+    def on_predict_start(self, ctx: Any) -> None:
+        """Remember that the run began, and what was asked as far as that is kept."""
+        seen = self._look(ctx, "on_predict_start")
         with self._lock:
-            self._open[ctx] = threading.get_ident()
+            if not seen.started:
+                seen.started = True
+                self._n_started += 1
+        seen.skipped = True if ctx.results is not None else None
+        seen.captured = self._capture.asked(ctx)
 
-    def on_predict_end(self, ctx: PredictContext) -> None:
+    def on_error(self, ctx: Any) -> None:
+        """Remember when it failed."""
+        self._look(ctx, "on_error")
+
+    def on_predict_end(self, ctx: Any) -> None:
         """Note the run; a second time, where it is in two lists of hooks, changes nothing."""
-        with self._lock:
-            if ctx in self._noted:
-                return
-            self._noted.add(ctx)
-        run = read_context(ctx, self._clock)
-        own = type(self).__qualname__
-        calls = [call for call in ctx.hook_calls if call.hook.partition(".")[0] != own]
-        with self._lock:
-            events = [
-                EventRecord(
-                    seq=next(self._seq),
-                    at_ms=run.start_ms + call.at_ms,
-                    run_id=ctx.run_id,
-                    call_id=ctx.call_id,
-                    checkpoint=ctx.model,
-                    event=call.event,
-                    hook=call.hook,
-                    position=call.position,
-                    origin=call.origin,
-                    duration_ms=call.elapsed_ms,
-                    changed=call.changed,
-                    error_type=call.error.partition(":")[0] if call.error else None,
-                )
-                for call in calls
-            ]
-            self._open.pop(ctx, None)
-            self._kept.append((run, events))
-            self._n_seen += 1
+        self._note(ctx, "on_predict_end", None)
+
+    def on_route(self, ctx: Any) -> None:
+        """Note the routing decision as a run of its own."""
+        self._note(ctx, "on_route", "route")
+
+    def on_load(self, ctx: Any) -> None:
+        """Note that a checkpoint was built."""
+        self._note(ctx, "on_load", "load")
+
+    def on_evict(self, ctx: Any) -> None:
+        """Note that a checkpoint was released."""
+        self._note(ctx, "on_evict", "evict")
 
     def settle(self) -> None:
         """Note runs of this thread that ended without this hook, since one ahead of it raised.
 
         Call it while that exception is handled; the Lab does so. Runs that still go on are left.
         """
-        here = threading.get_ident()
+        here = threading.current_thread().name
         with self._lock:
-            missed = [ctx for ctx, thread in self._open.items() if thread == here]
+            missed = [
+                ctx
+                for ctx, seen in self._seen.items()
+                if seen.started and not seen.noted and seen.thread == here
+            ]
         for ctx in missed:
             if ctx.elapsed_ms is not None:
-                self.on_predict_end(ctx)
+                self._note(ctx, None, None)
+
+    def _look(self, ctx: Any, event: str) -> _Seen:
+        now = time.perf_counter()
+        seen = self._seen.get(ctx)
+        if seen is None:
+            thread = getattr(ctx, "thread", None) or threading.current_thread().name
+            with self._lock:
+                seen = self._seen.setdefault(ctx, _Seen(thread))
+        seen.sightings.append((event, now))
+        return seen
+
+    def _note(self, ctx: Any, event: str | None, scope: str | None) -> None:
+        seen = self._look(ctx, event) if event is not None else self._seen[ctx]
+        with self._lock:
+            if seen.noted:
+                return
+            seen.noted = True
+        events = read_events(ctx, type(self).__qualname__, seen.sightings)
+        if scope is None:
+            scope = getattr(ctx, "scope", None) or ("agent" if ctx.router is None else "router")
+        message = None
+        if ctx.error is not None:
+            message = self._capture.message(message_of(ctx.error), ctx)
+        captured = self._capture.answered(seen.captured, ctx.results)
+        run = read_context(ctx, scope, seen.skipped, message, captured)
+        seen.captured = NOTHING
+        with self._lock:
+            self._kept.append(Record(run, events))
+            self._n_noted += 1
+            self._n_ended += seen.started
+
+    # --- reading -----------------------------------------------------------------------------
 
     @property
     def n_dropped(self) -> int:
-        """How many runs were noted and are no longer kept."""
-        with self._lock:
-            return self._n_seen - len(self._kept)
+        """How many runs were noted since :meth:`clear` and are no longer kept."""
+        return self._since(0)[1]
 
-    def records(self) -> tuple[list[RunRecord], list[EventRecord]]:
-        """The runs that are kept, in the order in which they ended, and their hook events."""
+    @property
+    def n_missed(self) -> int:
+        """How many runs began and are over without being noted: a hook ahead of this one raised."""
         with self._lock:
+            going_on = sum(seen.started and not seen.noted for seen in self._seen.values())
+            return self._n_started - self._n_ended - going_on
+
+    @property
+    def n_lost(self) -> int:
+        """How often text was to be kept and was lost, since redacting or writing it failed."""
+        return self._capture.n_lost
+
+    def records(self) -> list[Record]:
+        """The runs that are kept with their events, in the order in which they ended."""
+        return self._since(0)[0]
+
+    @property
+    def trace(self) -> Trace:
+        """The same as typed DataFrames, in the order in which they started."""
+        from jevlaya_lab.frames import Trace
+
+        records, n_dropped, clock = self._since(0)
+        return Trace.from_records(records, clock=clock, n_dropped=n_dropped)
+
+    @contextmanager
+    def scope(self) -> Iterator[Recording]:
+        """Keep apart what is noted inside a ``with`` block, by any thread.
+
+        Scopes may be nested, and what they hold can be read after an exception as well::
+
+            with recorder.scope() as cell:
+                agent.predict(...)
+            cell.trace
+        """
+        recording = Recording(self)
+        try:
+            yield recording
+        finally:
+            recording._close()
+
+    def _since(self, number: int) -> tuple[list[Record], int, float]:
+        """The records from a running number on, how many of them are gone, and the clock."""
+        with self._lock:
+            first = max(number, self._n_cleared)
+            wanted = self._n_noted - first
             kept = list(self._kept)
-        return [run for run, _ in kept], [event for _, events in kept for event in events]
+            clock = self._clock
+        kept = kept[max(0, len(kept) - wanted) :]
+        return kept, wanted - len(kept), clock
 
     def clear(self) -> None:
         """Forget everything; the clock starts again at 0."""
         with self._lock:
             self._kept.clear()
-            self._n_seen = 0
+            self._n_cleared = self._n_noted
             self._clock = time.perf_counter()
-            self._seq = itertools.count()
 
     def __repr__(self) -> str:
-        return f"TraceRecorder({len(self._kept)} runs kept, {self.n_dropped} dropped)"
+        records, n_dropped, _ = self._since(0)
+        facts = [f"{len(records)} runs kept", f"{n_dropped} dropped"]
+        facts += [
+            f"{n} {what}" for n, what in ((self.n_missed, "missed"), (self.n_lost, "lost")) if n
+        ]
+        return f"TraceRecorder({', '.join(facts)})"

@@ -3,52 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from jevlaya_lab.system_one.context import PredictContext
-from jevlaya_lab.system_one.hook_log import error_text
+from jevlaya_lab.system_one.hook_log import HookCall, error_text
+from jevlaya_lab.tracing.capture import NOTHING, Captured
 
-__all__ = ["EventRecord", "RunRecord", "read_context"]
-
-# Both clocks read once: a run's wall-clock time is worked out from its monotonic reading.
-_EPOCH_MONOTONIC = time.perf_counter()
-_EPOCH_WALL = datetime.now(timezone.utc)
+__all__ = ["EventRecord", "Record", "RunRecord", "message_of", "read_context", "read_events"]
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
-    """One hook that ran for one event.
+class EventRecord(NamedTuple):
+    """One event of a run (``hook`` is ``None``), or one hook that ran for it.
 
-    ``at_ms`` is on the recorder's clock, ``duration_ms`` the hook's own time, both in
-    milliseconds; ``changed`` names the context fields that the hook changed.
+    ``at_ms`` counts from the run's start, ``duration_ms`` is the hook's own time, or that of all
+    hooks of the event; both in milliseconds. ``changed`` names context fields that the hook
+    changed.
     """
 
-    seq: int
-    at_ms: float
-    run_id: str
-    call_id: str | None
-    checkpoint: str | None
     event: str
-    hook: str
-    position: int
-    origin: str
-    duration_ms: float
-    changed: tuple[str, ...]
+    hook: str | None
+    position: int | None
+    origin: str | None
+    at_ms: float
+    duration_ms: float | None
+    changed: tuple[str, ...] | None
     error_type: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """One run, from the context that its hooks saw. Times are milliseconds, counts are whole."""
+class RunRecord(NamedTuple):
+    """One run, from the context that its hooks saw. Times are milliseconds, counts are whole.
 
-    run_id: str
-    entry: str
+    ``began`` is a reading of ``time.perf_counter()``, ``wall`` of ``time.time()`` for the same
+    moment. What the context does not say is ``None``.
+    """
+
+    run_id: str | None
+    call_id: str | None
+    parent_run_id: str | None
+    entry: str | None
+    scope: str | None
     model: str | None
     n_states: int | None
     n_questions: int | None
+    began: float
+    wall: float
     elapsed_ms: float | None
     encode_ms: float | None
     collate_ms: float | None
@@ -58,79 +56,170 @@ class RunRecord:
     n_rows: int | None
     input_tokens: int | None
     output_tokens: int | None
+    forward_tokens: int | None
     padded_tokens: int | None
-    skipped: bool
+    max_len: int | None
+    head_max_len: int | None
+    routing_model: str | None
+    routing_reason: str | None
+    routing_stand_in: bool | None
+    skipped: bool | None
     error_type: str | None
     error_message: str | None
     failed_step: str | None
-    started_at: datetime
-    start_ms: float
-    end_ms: float
-    scope: str
-    call_id: str | None
-    parent_run_id: str | None
-    routing_model: str | None
-    routing_reason: str | None
-    thread: str
+    thread: str | None
+    captured: str
+    states: str | None
+    questions: str | None
+    results: str | None
 
 
-def read_context(ctx: PredictContext, clock: float) -> RunRecord:
-    """Read a finished run's facts off its context.
+class Record(NamedTuple):
+    """A run with its events in order."""
+
+    run: RunRecord
+    events: tuple[EventRecord, ...]
+
+
+_NO_STEPS = (None,) * 8
+
+
+def read_context(
+    ctx: Any,
+    scope: str | None,
+    skipped: bool | None,
+    message: str | None,
+    captured: Captured = NOTHING,
+) -> RunRecord:
+    """Read a run's facts off its context, ours or ``laya``'s.
 
     Args:
-        ctx: The context at its end hooks.
-        clock: The reading of ``time.perf_counter()`` that counts as millisecond 0.
+        ctx: The context at the end of its run, or at its only event.
+        scope: Which kind of run it is, where the context itself does not say so.
+        skipped: Whether a hook answered, where the context itself does not say so.
+        message: The text of the error, as far as it may be kept.
+        captured: What is kept of states, questions and results.
 
     Returns:
         Plain values; nothing of it keeps the context, the agent or a state alive.
     """
-    start_ms = (ctx.started_at - clock) * 1e3
-    elapsed_ms = ctx.elapsed_ms
-    timings = ctx.timings
-    states = [f for f in timings.forwards if f.kind == "states"] if timings else []
-    usage = ctx.usage if isinstance(ctx.usage, Mapping) else {}
-    decision = ctx.decision if isinstance(ctx.decision, dict) else {}
-    return RunRecord(
-        run_id=ctx.run_id,
-        call_id=ctx.call_id,
-        parent_run_id=ctx.parent_run_id,
-        entry=ctx.entry,
-        scope=ctx.scope,
-        model=ctx.model,
-        n_states=_count(ctx.states),
-        n_questions=_count(ctx.questions),
-        started_at=_EPOCH_WALL + timedelta(seconds=ctx.started_at - _EPOCH_MONOTONIC),
-        start_ms=start_ms,
-        end_ms=start_ms + (elapsed_ms or 0.0),
-        elapsed_ms=elapsed_ms,
-        encode_ms=timings.encode_ms if timings else None,
-        collate_ms=timings.collate_ms if timings else None,
-        forward_ms=timings.forward_ms if timings else None,
-        decode_ms=timings.decode_ms if timings else None,
-        n_forwards=len(timings.forwards) if timings else None,
-        n_rows=sum(f.n_rows for f in states) if timings else None,
-        input_tokens=_whole(usage.get("input_tokens")),
-        output_tokens=_whole(usage.get("output_tokens")),
-        padded_tokens=sum(f.n_padding for f in timings.forwards) if timings else None,
-        routing_model=decision.get("model"),
-        routing_reason=decision.get("reason"),
-        skipped=ctx.skipped,
-        error_type=type(ctx.error).__name__ if ctx.error is not None else None,
-        error_message=_message(ctx.error) if ctx.error is not None else None,
-        failed_step=timings.step if timings else None,
-        thread=ctx.thread,
+    fact = ctx.__dict__.get  # a missing field is a missing fact
+    began = ctx.started_at
+    timings, usage = fact("timings"), ctx.usage
+    if timings is None:
+        steps: tuple[Any, ...] = _NO_STEPS
+    else:
+        forwards = timings.forwards
+        steps = (
+            timings.encode_ms,
+            timings.collate_ms,
+            timings.forward_ms,
+            timings.decode_ms,
+            len(forwards),
+            sum([f.n_rows for f in forwards if f.kind == "states"]),
+            sum([f.n_tokens for f in forwards]),
+            sum([f.n_padding for f in forwards]),
+        )
+    known = isinstance(usage, Mapping)
+    error = ctx.error
+    facts = (
+        _text(ctx.run_id),
+        _text(fact("call_id")),
+        _text(fact("parent_run_id")),
+        _text(fact("entry")) or None,
+        scope,
+        _text(ctx.model),
+        _count(ctx.states),
+        _count(ctx.questions),
+        began,
+        time.time() - (time.perf_counter() - began),
+        ctx.elapsed_ms,
+        *steps[:6],
+        _whole(usage.get("input_tokens")) if known else None,
+        _whole(usage.get("output_tokens")) if known else None,
+        *steps[6:],
+        _whole(ctx.max_len),
+        _whole(ctx.head_max_len),
+        *_decision(ctx.decision),
+        fact("skipped", skipped),
+        type(error).__name__ if error is not None else None,
+        message,
+        timings.step if timings is not None else None,
+        _text(fact("thread")),
+        *captured,
+    )
+    return RunRecord._make(facts)
+
+
+def read_events(
+    ctx: Any, own: str, sightings: Iterable[tuple[str, float]]
+) -> tuple[EventRecord, ...]:
+    """The events of a run and the hooks that ran in them, in order.
+
+    Args:
+        ctx: The context, ours or ``laya``'s.
+        own: Name of the recorder's class: its own calls are left out.
+        sightings: The events that the recorder saw itself, with ``time.perf_counter()``.
+    """
+    log = getattr(ctx, "hook_log", None)
+    began = ctx.started_at
+    if log is None:  # laya says nothing of its hooks
+        return tuple(
+            EventRecord(event, None, None, None, (at - began) * 1e3, None, None, None)
+            for event, at in sightings
+        )
+    own += "."
+    by_event: dict[str, list[HookCall]] = {}
+    for call in log.calls(began):
+        by_event.setdefault(call.event, []).append(call)
+    seen = {event: (at - began) * 1e3 for event, at in sightings}
+    found: list[EventRecord] = []
+    for event in (*by_event, *(event for event in seen if event not in by_event)):
+        calls = by_event.get(event, [])
+        others = [call for call in calls if call.hook != own[:-1] and not call.hook.startswith(own)]
+        at = calls[0].at_ms if calls else seen[event]
+        spent = others[-1].at_ms + others[-1].elapsed_ms - others[0].at_ms if others else 0.0
+        found.append(EventRecord(event, None, None, None, at, spent, None, None))
+        found += [
+            EventRecord(*call[:7], call.error.partition(":")[0] if call.error else None)
+            for call in others
+        ]
+    return tuple(found)
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an exception, with plain line ends."""
+    return "\n".join(error_text(error).partition(": ")[2].splitlines())
+
+
+def _decision(decision: Any) -> tuple[str | None, str | None, bool | None]:
+    if decision is None:
+        return None, None, None
+    get = decision.get if isinstance(decision, Mapping) else _vars_of(decision).get
+    stand_in = get("stand_in")
+    return (
+        _text(get("model")),
+        _text(get("reason")),
+        bool(stand_in) if isinstance(stand_in, (bool, str, int)) else None,
     )
 
 
+def _vars_of(value: Any) -> Mapping[str, Any]:
+    """The attributes of an object that a hook may have put anywhere; none for a plain value."""
+    return getattr(value, "__dict__", {})
+
+
+def _text(value: Any) -> str | None:
+    """A name as a trace can hold it; what a hook put there may be anything."""
+    if value is None or type(value) is str:
+        return value
+    return str.__str__(value) if isinstance(value, str) else f"<{type(value).__name__}>"
+
+
 def _whole(value: Any) -> int | None:
-    """A token count as a trace can hold it; what a hook put there may be anything."""
+    """A count as a trace can hold it; what a hook put there may be anything."""
     whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     return value if whole else None
-
-
-def _message(error: BaseException) -> str:
-    """The text of an exception, with plain line ends: a lone CR would split a CSV's row."""
-    return "\n".join(error_text(error).partition(": ")[2].splitlines())
 
 
 def _count(value: Any) -> int | None:

@@ -223,7 +223,7 @@ def _arrows(
 
 
 def _hook_lines(events: pd.DataFrame, event: str) -> tuple[list[str], bool]:
-    rows = events[events["event"] == event]
+    rows = events[(events["event"] == event) & events["hook"].notna()]
     lines, failed = [], False
     for row in rows.itertuples(index=False):
         error = _plain(row.error_type)
@@ -244,7 +244,7 @@ def _time_bar(
     if total <= 0:
         return (), "", y
     # End hooks run after elapsed_ms was taken, and on_error is part of none of these.
-    before_end = events[events["event"] == "on_predict_start"]
+    before_end = events[(events["event"] == "on_predict_start") & events["hook"].notna()]
     parts = [
         (step, facts[f"{step}_ms"] or 0.0) for step in ("encode", "collate", "forward", "decode")
     ]

@@ -1,121 +1,16 @@
-"""Results and traces as typed DataFrames, and traces as files."""
+"""Results as typed DataFrames, on the index of the data that was asked about."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
-from jevlaya_lab.system_one.errors import InvalidOption, InvalidQuestion, InvalidResult
-from jevlaya_lab.system_one.files import whole_file
-from jevlaya_lab.system_one.hooks import EVENTS
+from jevlaya_lab.system_one.errors import InvalidQuestion, InvalidResult
 from jevlaya_lab.system_one.questions import Question
-from jevlaya_lab.tracing.records import EventRecord, RunRecord
 
-__all__ = ["Trace", "answers_frame", "write_csv"]
-
-_TEXT: Final = "string"
-_COUNT: Final = "Int64"
-_MS: Final = "float64"
-
-_RUN_DTYPES: Final[dict[str, Any]] = {
-    **{
-        name: _TEXT
-        for name in (
-            "run_id", "call_id", "parent_run_id", "entry", "scope", "model", "routing_model",
-            "routing_reason", "error_type", "error_message", "failed_step", "thread",
-        )
-    },
-    **{
-        name: _COUNT
-        for name in (
-            "n_states", "n_questions", "n_forwards", "n_rows", "input_tokens", "output_tokens",
-            "padded_tokens",
-        )
-    },
-    **{
-        name: _MS
-        for name in (
-            "start_ms", "end_ms", "elapsed_ms", "encode_ms", "collate_ms", "forward_ms",
-            "decode_ms",
-        )
-    },
-    "started_at": pd.DatetimeTZDtype("us", "UTC"),
-    "skipped": "boolean",
-}  # fmt: skip
-
-_EVENT_DTYPES: Final[dict[str, Any]] = {
-    "seq": _COUNT,
-    "at_ms": _MS,
-    "run_id": _TEXT,
-    "call_id": _TEXT,
-    "checkpoint": _TEXT,
-    "event": pd.CategoricalDtype(list(EVENTS), ordered=False),
-    "hook": _TEXT,
-    "position": _COUNT,
-    "origin": pd.CategoricalDtype(["default", "installed", "call"], ordered=True),
-    "duration_ms": _MS,
-    "changed": _TEXT,
-    "error_type": _TEXT,
-}
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What was recorded, as two frames with fixed columns and dtypes, also when empty.
-
-    Attributes:
-        runs: One row per run, in the order in which they ended.
-        events: One row per hook that ran for an event.
-        n_dropped: Runs that were recorded and no longer kept.
-    """
-
-    runs: pd.DataFrame
-    events: pd.DataFrame
-    n_dropped: int = 0
-
-    @classmethod
-    def from_records(
-        cls, runs: Sequence[RunRecord], events: Sequence[EventRecord], n_dropped: int = 0
-    ) -> Trace:
-        """Build the frames from what a recorder kept."""
-        return cls(
-            _typed(RunRecord, runs, _RUN_DTYPES),
-            _typed(EventRecord, events, _EVENT_DTYPES),
-            n_dropped,
-        )
-
-    def to_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write the runs to ``path`` and the events beside it (``trace.events.csv``).
-
-        Returns:
-            The path of the runs.
-        """
-        target = write_csv(self.runs, path)
-        write_csv(self.events, target.with_suffix(f".events{target.suffix}"))
-        return target
-
-    def __repr__(self) -> str:
-        dropped = f", {self.n_dropped} dropped" if self.n_dropped else ""
-        return f"Trace({len(self.runs)} runs, {len(self.events)} hook events{dropped})"
-
-
-def _typed(record: type, rows: Sequence[Any], dtypes: Mapping[str, Any]) -> pd.DataFrame:
-    names = [field.name for field in fields(record)]
-    columns = {
-        name: pd.Series([_cell(getattr(row, name)) for row in rows], dtype=dtypes[name])
-        for name in names
-    }
-    frame: pd.DataFrame = pd.DataFrame(columns, columns=names)
-    return frame
-
-
-def _cell(value: Any) -> Any:
-    return " ".join(value) if isinstance(value, tuple) else value
+__all__ = ["answer_columns", "answers_frame", "check_results"]
 
 
 def check_results(
@@ -213,22 +108,3 @@ def answers_frame(
                 ]
     frame: pd.DataFrame = pd.DataFrame(columns, index=index)
     return frame
-
-
-def write_csv(frame: pd.DataFrame, path: str | os.PathLike[str], *, index: bool = False) -> Path:
-    """Write a frame as UTF-8 CSV: the file is there as a whole, or as it was before.
-
-    Args:
-        frame: What to write.
-        path: Where; missing folders are made.
-        index: Whether the index is written as well.
-
-    Returns:
-        The path.
-    """
-    target = Path(path).expanduser()
-    if target.is_dir():
-        raise InvalidOption(f"{str(target)!r} is a folder; give the name of a file in it")
-    with whole_file(target) as file:
-        frame.to_csv(file, index=index, lineterminator="\n")
-    return target

@@ -1,0 +1,162 @@
+"""What a trace keeps of states, questions and results: nothing, fingerprints, or redacted text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.tracing import exact_json
+
+__all__ = ["CAPTURED", "NOTHING", "Capture", "Captured", "Redact"]
+
+Redact = Callable[[str], str]
+"""Takes a piece of text, gives what may be kept of it."""
+
+CAPTURED: Final = ("none", "hash", "text", "lost")
+
+_SCHEMA_WORDS: Final = frozenset(
+    [
+        "type", "choice", "score", "noul", "instructions", "criteria", "labels", "option_order",
+        "true", "false", "model", "answers", "usage", "input_tokens", "output_tokens",
+        "probabilities", "confidence", "answer_confidence", "routing",
+    ]
+)  # fmt: skip
+"""Words of definitions and results, which say nothing of a state and are never redacted."""
+
+_SHORTEST: Final = 4
+"""Characters from which on a state's text is looked for in messages."""
+
+
+class Captured(NamedTuple):
+    """What is kept of one run: how, and three JSON texts."""
+
+    captured: str
+    states: str | None
+    questions: str | None
+    results: str | None
+
+
+NOTHING: Final = Captured("none", None, None, None)
+_LOST: Final = Captured("lost", None, None, None)
+
+
+class Capture:
+    """Turns states, questions and results into what may be kept of them.
+
+    Args:
+        mode: ``none``, ``hash`` (a keyed fingerprint per state) or ``text`` (JSON).
+        redact: Applied to each text, key and number (as text) before anything is kept. Where it
+            raises, or gives something else than text, the text is lost and the run is marked so.
+        hash_key: Key of the fingerprints; ``None`` makes a random one, so that nobody can find a
+            short text by trying many.
+
+    Raises:
+        InvalidOption: A value that is none of these.
+    """
+
+    def __init__(
+        self, mode: str = "none", redact: Redact | None = None, hash_key: bytes | None = None
+    ) -> None:
+        if mode not in CAPTURED[:3]:
+            raise InvalidOption(f"capture must be 'none', 'hash' or 'text', got {mode!r}")
+        if redact is not None and (not callable(redact) or isinstance(redact, type)):
+            raise InvalidOption(f"redact takes a function from text to text, got {redact!r}")
+        if hash_key is not None and (not isinstance(hash_key, bytes) or len(hash_key) > 64):
+            raise InvalidOption(f"hash_key must be at most 64 bytes, got {hash_key!r}")
+        self.mode = mode
+        self.n_lost = 0
+        self._redact = redact
+        self._key = os.urandom(16) if hash_key is None else hash_key
+
+    def asked(self, ctx: Any) -> Captured:
+        """What is kept of the states and questions that the context holds now."""
+        if self.mode == "none":
+            return NOTHING
+        try:
+            states, questions = self._clean(ctx.states), self._clean(ctx.questions)
+            if self.mode == "text":
+                return Captured("text", exact_json.dumps(states), exact_json.dumps(questions), None)
+            listed = states if isinstance(states, list) else [states]
+            return Captured(
+                "hash", json.dumps([self._hash(s) for s in listed]), self._hash(questions), None
+            )
+        except Exception as error:
+            return self._lose(error)
+
+    def answered(self, captured: Captured, results: Any) -> Captured:
+        """The same with the results, where text is kept."""
+        if captured.captured != "text" or results is None:
+            return captured
+        try:
+            return captured._replace(results=exact_json.dumps(self._clean(results)))
+        except Exception as error:
+            return self._lose(error)
+
+    def message(self, text: str, ctx: Any) -> str | None:
+        """An error's message without what it says word for word of states that are not kept."""
+        try:
+            if self.mode != "text":
+                pieces = {p for p in _pieces(ctx.states) if len(p) >= _SHORTEST}
+                for piece in sorted(pieces, key=len, reverse=True):
+                    for form in (piece, repr(piece)[1:-1], json.dumps(piece)[1:-1]):
+                        text = text.replace(form, "[state]")
+            return text if self._redact is None else self._redacted(text)
+        except Exception as error:
+            self._lose(error)
+            return None
+
+    def _lose(self, error: Exception) -> Captured:
+        self.n_lost += 1
+        if self.n_lost == 1:
+            # Without the exception's message and cause, which may hold the text.
+            warnings.warn(
+                f"the text of a run was not kept, since redacting or writing it raised "
+                f"{type(error).__name__}; such runs are marked captured='lost' in the trace",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return _LOST
+
+    def _hash(self, value: Any) -> str:
+        text = value if isinstance(value, str) else exact_json.dumps(value, sort_keys=True)
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, digest_size=16, key=self._key).hexdigest()
+
+    def _clean(self, value: Any) -> Any:
+        """A copy of plain lists, dicts and values, with all text and numbers in it redacted."""
+        if isinstance(value, str):
+            return (
+                value if self._redact is None or value in _SCHEMA_WORDS else self._redacted(value)
+            )
+        if isinstance(value, dict):
+            return {self._clean(key): self._clean(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._clean(each) for each in value]
+        if self._redact is None or value is None or isinstance(value, bool):
+            return value
+        text = str(value)  # a number may be a card's
+        kept = self._redacted(text)
+        return value if kept == text else kept
+
+    def _redacted(self, text: str) -> str:
+        assert self._redact is not None
+        kept = self._redact(text)
+        if not isinstance(kept, str):
+            raise TypeError("redact gave no text")
+        return kept
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _pieces(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _pieces(each)
