@@ -66,10 +66,21 @@ def main() -> None:
     print(shown[english].head(8).to_string())
     print("\nEnglish tickets against the true columns:\n")
     print(agreement(tickets[english], answers[english]).to_string(index=False))
-    others = (answers["department"].astype("object") == tickets["department"])[~english].mean()
+    print("\nWhere the other tickets were routed, and why (one of each language):\n")
+    others = answers[~english].groupby(tickets["language"]).head(1)
+    for ticket, row in others.iterrows():
+        reason = row["routing_reason"].partition(";")[0]
+        print(f"  {tickets.language[ticket]}  {ticket}  {row['routing_model']:12}  {reason}")
+    sent = answers["routing_model"].eq("english")
+    told = answers["routing_language"].notna()
     print(
-        f"\nThe embedded weights are small and English: of the other languages {others:.3f} of the "
-        "departments\nare right. What else they can and cannot do is in "
+        f"\n{(sent == english).mean():.3f} of the tickets went where their language belongs; where the "
+        f"detector named one\n({told.mean():.3f}), "
+        f"{(answers['routing_language'] == tickets['language'])[told].mean():.3f} of the names "
+        "are right. The embedded weights stand in under both names;\nthey are small and English: of "
+        "the other languages "
+        f"{(answers['department'].astype('object') == tickets['department'])[~english].mean():.3f} "
+        "of the departments are right. What else they\ncan and cannot do is in "
         "jevlaya_lab/checkpoints/embedded/README.md."
     )
     runs = lab.trace.runs

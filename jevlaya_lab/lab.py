@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from jevlaya_lab.decisions import decisions_frame
 from jevlaya_lab.frames import Trace, answer_columns, answers_frame, check_results
+from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.system_one.encoding import check_count, check_states
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidState
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg
