@@ -9,6 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jevlaya_lab.analysis import calibration, confusion
+    from jevlaya_lab.frames.trace import Trace
+    from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
     from jevlaya_lab.lab import Lab
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
@@ -39,10 +42,15 @@ _HOMES = {
     "RouteDecision": "system_one.routing",
     "Router": "system_one.router",
     "Score": "system_one.questions",
+    "Trace": "frames.trace",
     "TraceRecorder": "tracing.recorder",
     "add_default_hook": "system_one.hooks",
+    "calibration": "analysis",
     "clear_default_hooks": "system_one.hooks",
+    "confusion": "analysis",
     "default_hooks": "system_one.hooks",
+    "read_trace_csv": "frames.trace_files",
+    "read_trace_parquet": "frames.trace_files",
     "set_default_hooks": "system_one.hooks",
 }
 
@@ -58,11 +66,16 @@ __all__ = [
     "RouteDecision",
     "Router",
     "Score",
+    "Trace",
     "TraceRecorder",
     "__version__",
     "add_default_hook",
+    "calibration",
     "clear_default_hooks",
+    "confusion",
     "default_hooks",
+    "read_trace_csv",
+    "read_trace_parquet",
     "set_default_hooks",
 ]
 

@@ -1,0 +1,251 @@
+"""Answers against the truth: confusion tables, and how far stated confidences can be trusted.
+
+Pure functions of frames that ``Lab.predict`` gives and of columns of true values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
+
+__all__ = ["Calibration", "calibration", "confusion"]
+
+
+class Calibration(NamedTuple):
+    """How well stated probabilities fit what came true.
+
+    Attributes:
+        summary: One row per question: ``question``, ``kind`` (choice, score, noul), ``n``,
+            ``accuracy``, ``confidence`` (mean), ``ece`` (expected calibration error: mean distance
+            of stated and true share, weighted by bin) and ``brier`` (mean squared error of the
+            probabilities, summed over options; of a noul, of the probability of yes).
+        reliability: One row per question and bin: ``question``, ``low``, ``high`` (a bin holds its
+            upper end), ``n``, ``confidence`` (mean stated), ``accuracy`` (true share), ``gap``.
+    """
+
+    summary: pd.DataFrame
+    reliability: pd.DataFrame
+
+
+def confusion(
+    answers: pd.DataFrame | pd.Series[Any],
+    truth: pd.DataFrame | pd.Series[Any] | Sequence[Any],
+    question: Any = None,
+) -> pd.DataFrame:
+    """How often each true value got each answer.
+
+    Args:
+        answers: An answers frame, or its column.
+        truth: The true values: a frame with the question's column, or a column in the same order.
+        question: Which question; may be left out where the frame has only one choice.
+
+    Returns:
+        Counts (``Int64``), true values down, answers across, both in the order of the categories,
+        with true values that are no category after them. Rows without an answer or without a true
+        value are not counted.
+
+    Raises:
+        InvalidInput: The two do not fit, or it is not clear which question is meant.
+    """
+    if question is None and isinstance(answers, pd.DataFrame):
+        choices = [name for name in answers if isinstance(answers[name].dtype, pd.CategoricalDtype)]
+        if len(choices) != 1:
+            raise InvalidInput(
+                f"the answers have {len(choices)} choices; say which with question=, of "
+                f"{list(answers.columns)}"
+            )
+        (question,) = choices
+    given, true = _columns(answers, truth, question)
+    known = given.notna() & true.notna()
+    given, true = given[known], true[known]
+    if isinstance(given.dtype, pd.CategoricalDtype):
+        labels = list(given.cat.categories)
+    else:
+        labels = sorted(given.unique().tolist())
+    others = [value for value in dict.fromkeys(true.tolist()) if value not in labels]
+    rows = pd.Index([*labels, *others], name="truth", tupleize_cols=False)
+    columns = pd.Index(labels, name="answer", tupleize_cols=False)
+    place = {label: i for i, label in enumerate(rows)}
+    counts = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    np.add.at(counts, ([place[value] for value in true], [place[value] for value in given]), 1)
+    table: pd.DataFrame = pd.DataFrame(counts, index=rows, columns=columns).astype("Int64")
+    return table
+
+
+def calibration(
+    answers: pd.DataFrame,
+    truth: pd.DataFrame | pd.Series[Any] | Sequence[Any],
+    question: Any = None,
+    *,
+    n_bins: int = 10,
+) -> Calibration:
+    """How far the probabilities of answers can be trusted.
+
+    Of a choice and a score the highest probability is compared with how often its option was
+    right; of a noul the probability of yes with how often it was yes. Rows without a true value,
+    or without probabilities, are left out.
+
+    Args:
+        answers: An answers frame made with ``detail=True``.
+        truth: The true values: a frame with the questions' columns, or one column. Of a score they
+            are level numbers, of a noul booleans or 0 and 1.
+        question: Which question; ``None`` takes every one that ``truth`` has a column for.
+        n_bins: Bins of equal width between 0 and 1.
+
+    Raises:
+        InvalidInput: The two do not fit, or the probabilities are not there.
+    """
+    if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
+        raise InvalidOption(f"n_bins must be a positive whole number, got {n_bins!r}")
+    if not isinstance(answers, pd.DataFrame):
+        raise InvalidInput("calibration takes an answers frame made with detail=True")
+    if question is not None:
+        questions = [question]
+    elif isinstance(truth, pd.DataFrame):
+        questions = [name for name in answers if name in truth.columns]
+    else:
+        raise InvalidInput(f"say which question with question=, of {list(answers.columns)}")
+    if not questions:
+        raise InvalidInput(
+            f"no question has a column in both: the answers have {list(answers.columns)}, the true "
+            f"values {list(getattr(truth, 'columns', []))}"
+        )
+    summaries, tables = [], []
+    for name in questions:
+        kind, stated, right, brier = _stated(answers, truth, name)
+        table = _reliability(stated, right, n_bins)
+        weights = table["n"].to_numpy(dtype=float)
+        gaps = table["gap"].abs().fillna(0.0).to_numpy()
+        summaries.append(
+            {
+                "question": name,
+                "kind": kind,
+                "n": len(stated),
+                "accuracy": float(
+                    ((stated >= 0.5) == right).mean() if kind == "noul" else right.mean()
+                )
+                if len(stated)
+                else np.nan,
+                "confidence": float(stated.mean()) if len(stated) else np.nan,
+                "ece": float((weights * gaps).sum() / weights.sum()) if len(stated) else np.nan,
+                "brier": brier,
+            }
+        )
+        table.insert(0, "question", pd.Series([name] * n_bins, dtype=object))
+        tables.append(table)
+    summary = pd.DataFrame(summaries).astype({"n": "Int64"})
+    return Calibration(summary, pd.concat(tables, ignore_index=True))
+
+
+_Arrays = tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any], float]
+_RESERVED: Final = "__p_"
+
+
+def _stated(answers: pd.DataFrame, truth: Any, name: Any) -> _Arrays:
+    """Kind, stated probabilities, whether they came true, and the Brier score."""
+    given, true = _columns(answers, truth, name)
+    prefix = f"{name}{_RESERVED}"
+    columns = [
+        column for column in answers if isinstance(column, str) and column.startswith(prefix)
+    ]
+    if isinstance(given.dtype, pd.CategoricalDtype):
+        kind, labels = "choice", list(given.cat.categories)
+    elif columns:
+        kind, labels = "score", list(range(len(columns)))
+    else:
+        kind, labels = "noul", []
+    if kind == "noul":
+        known = (given.notna() & true.notna()).to_numpy()
+        stated = given.to_numpy(dtype=float)[known]
+        if ((stated < 0) | (stated > 1)).any():
+            raise InvalidInput(
+                f"question {name!r} has no probabilities beside it; ask with detail=True"
+            )
+        right = true[known].astype(float).to_numpy()
+        if not np.isin(right, (0.0, 1.0)).all():
+            raise InvalidInput(f"the true values of {name!r} are not all true or false")
+        return kind, stated, right, float(((stated - right) ** 2).mean()) if len(stated) else np.nan
+    wanted = [f"{prefix}{label}" for label in labels]
+    missing = [column for column in wanted if column not in answers]
+    if missing:
+        raise InvalidInput(f"the answers have no column {missing[0]!r}; ask with detail=True")
+    p = answers[wanted].to_numpy(dtype=float)
+    known = ~np.isnan(p).any(axis=1) & true.notna().to_numpy()
+    p, true = p[known], true[known]
+    place = {label: i for i, label in enumerate(labels)}
+    target = np.array([place.get(value, -1) for value in true], dtype=int)
+    hits = np.zeros_like(p)
+    inside = np.flatnonzero(target >= 0)
+    hits[inside, target[inside]] = 1.0
+    best = p.argmax(axis=1) if len(p) else np.zeros(0, dtype=int)
+    stated = p[np.arange(len(p)), best]
+    right = (best == target).astype(float)
+    # A true value that is no option leaves every probability wrong, and is one more miss.
+    brier = float((((p - hits) ** 2).sum(axis=1) + (target < 0)).mean()) if len(p) else np.nan
+    return kind, stated, right, brier
+
+
+def _reliability(
+    stated: np.ndarray[Any, Any], right: np.ndarray[Any, Any], n_bins: int
+) -> pd.DataFrame:
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    # Upper ends belong to their bin, and 0 to the first one.
+    bins = np.clip(np.searchsorted(edges, stated, side="left") - 1, 0, n_bins - 1)
+    n = np.bincount(bins, minlength=n_bins)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        confidence = np.bincount(bins, weights=stated, minlength=n_bins) / n
+        accuracy = np.bincount(bins, weights=right, minlength=n_bins) / n
+    table: pd.DataFrame = pd.DataFrame(
+        {
+            "low": edges[:-1],
+            "high": edges[1:],
+            "n": pd.array(n, dtype="Int64"),
+            "confidence": confidence,
+            "accuracy": accuracy,
+            "gap": accuracy - confidence,
+        }
+    )
+    return table
+
+
+def _columns(answers: Any, truth: Any, name: Any) -> tuple[pd.Series[Any], pd.Series[Any]]:
+    """An answer column and its true values, row by row."""
+    given = (
+        answers[_column_of(answers, name, "answers")]
+        if isinstance(answers, pd.DataFrame)
+        else answers
+    )
+    if not isinstance(given, pd.Series):
+        raise InvalidInput(f"the answers are a {type(given).__name__}; pass an answers frame")
+    if isinstance(truth, pd.DataFrame):
+        true = truth[_column_of(truth, given.name if name is None else name, "true values")]
+    elif isinstance(truth, pd.Series):
+        true = truth
+    else:
+        true = (
+            pd.Series(list(truth), index=given.index, dtype=object)
+            if len(truth) == len(given)
+            else pd.Series(list(truth), dtype=object)
+        )
+    if len(true) != len(given):
+        raise InvalidInput(f"there are {len(given)} answers and {len(true)} true values")
+    if not true.index.equals(given.index):
+        if not (
+            true.index.is_unique and given.index.is_unique and given.index.isin(true.index).all()
+        ):
+            raise InvalidInput(
+                "the answers and the true values have different indexes; bring them into one order"
+            )
+        true = true.reindex(given.index)
+    return given, true.astype(object)
+
+
+def _column_of(frame: pd.DataFrame, name: Any, what: str) -> Any:
+    if name not in frame.columns:
+        raise InvalidInput(f"the {what} have no column {name!r}; they have {list(frame.columns)}")
+    return name
