@@ -71,24 +71,27 @@ def main() -> None:
     for ticket, row in others.iterrows():
         reason = row["routing_reason"].partition(";")[0]
         print(f"  {tickets.language[ticket]}  {ticket}  {row['routing_model']:12}  {reason}")
-    sent = answers["routing_model"].eq("english")
-    told = answers["routing_language"].notna()
+    sent = answers["routing_model"].eq("english") == english
+    named = answers["routing_language"] == tickets["language"]
+    right = answers["department"].astype("object") == tickets["department"]
     print(
-        f"\n{(sent == english).mean():.3f} of the tickets went where their language belongs; where the "
-        f"detector named one\n({told.mean():.3f}), "
-        f"{(answers['routing_language'] == tickets['language'])[told].mean():.3f} of the names "
-        "are right. The embedded weights stand in under both names;\nthey are small and English: of "
-        "the other languages "
-        f"{(answers['department'].astype('object') == tickets['department'])[~english].mean():.3f} "
-        "of the departments are right. What else they\ncan and cannot do is in "
+        f"\n{sent.mean():.3f} of the tickets went where their language belongs; the detector named "
+        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names. They "
+        f"are small and English: {right[~english].mean():.3f} of the departments\nof the other "
+        "languages are right. What else they can and cannot do is in\n"
         "jevlaya_lab/checkpoints/embedded/README.md."
     )
-    runs = lab.trace.runs
+    trace = lab.trace
+    calls, runs = trace.calls, trace.runs
+    agents = runs[runs["scope"] == "agent"]
     print(
-        f"\n{len(runs)} runs, {runs['elapsed_ms'].sum() / 1000:.1f} s, of which in the network "
-        f"{runs['forward_ms'].sum() / 1000:.1f} s; {runs['input_tokens'].sum()} input tokens, "
-        f"{runs['padded_tokens'].sum()} of padding."
+        f"\n{len(calls)} calls took {calls['elapsed_ms'].sum() / 1000:.1f} s, with "
+        f"{calls['n_loads'].sum()} checkpoints loaded and {agents['forward_ms'].sum() / 1000:.1f} s "
+        f"in the network;\n{agents['input_tokens'].sum()} input tokens, "
+        f"{agents['padded_tokens'].sum()} of padding. Where the time went:\n"
     )
+    shown = ["scope", "model", "n_runs", "p50_ms", "p95_ms", "encode_ms", "forward_ms"]
+    print(trace.summary()[shown].round(1).fillna("").to_string(index=False))
     write_csv(answers, OUT / "answers.csv", index=True)
     lab.trace.to_csv(OUT / "trace.csv")
     lab.lifecycle(runs["run_id"].iloc[0]).save(OUT / "lifecycle.png")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jevlaya_lab.analysis import calibration, confusion
     from jevlaya_lab.frames.trace import Trace
     from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
-    from jevlaya_lab.lab import Lab
+    from jevlaya_lab.lab.lab import Lab
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
     from jevlaya_lab.system_one.errors import JevlayaError
@@ -36,7 +36,7 @@ _HOMES = {
     "Choice": "system_one.questions",
     "Hook": "system_one.events",
     "JevlayaError": "system_one.errors",
-    "Lab": "lab",
+    "Lab": "lab.lab",
     "Noul": "system_one.questions",
     "PredictContext": "system_one.context",
     "RouteDecision": "system_one.routing",

@@ -78,7 +78,7 @@ def test_several_columns_and_a_function_make_states(lab):
 
 
 def test_each_chunk_is_a_run_of_the_trace(lab):
-    lab.predict(["a"] * 7, QUESTIONS, chunk_size=3, progress=False)
+    lab.predict(list("abcdefg"), QUESTIONS, chunk_size=3, progress=False)
     assert lab.trace.runs["n_states"].tolist() == [3, 3, 1]
     lab.clear()
     assert lab.trace.runs.empty
@@ -158,7 +158,7 @@ def test_a_start_hook_that_drops_states_is_refused(lab):
             ctx.states = ctx.states[1:]
 
     with pytest.raises(InvalidInput, match="4 states from number 0 on gave 3 results"):
-        lab.predict(["a"] * 8, QUESTIONS, chunk_size=4, progress=False, hooks=Drop())
+        lab.predict(list("abcdefgh"), QUESTIONS, chunk_size=4, progress=False, hooks=Drop())
 
 
 def test_a_run_whose_end_hook_raises_is_in_the_trace(lab):

@@ -188,7 +188,7 @@ def test_imports_are_found() -> None:
     shown = {_show(found) for found in IMPORTS}
 
     assert "system_one/agent.py imports jevlaya_lab.system_one.lifecycle" in shown
-    assert "lab.py imports jevlaya_lab.frames.Trace" in shown
+    assert "lab/lab.py imports jevlaya_lab.frames.Trace" in shown
     assert any(found.lazy for found in IMPORTS)
     assert any(found.typing_only for found in IMPORTS)
 

@@ -1,6 +1,11 @@
 """Results and traces as typed DataFrames; files both ways."""
 
-from jevlaya_lab.frames.answers import answer_columns, answers_frame, check_results
+from jevlaya_lab.frames.answers import (
+    answer_columns,
+    answers_frame,
+    check_results,
+    long_answers_frame,
+)
 from jevlaya_lab.frames.csv_files import read_csv, write_csv
 from jevlaya_lab.frames.trace import Trace
 from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
@@ -10,6 +15,7 @@ __all__ = [
     "answer_columns",
     "answers_frame",
     "check_results",
+    "long_answers_frame",
     "read_csv",
     "read_trace_csv",
     "read_trace_parquet",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,24 +23,36 @@ _DTYPES: Final[dict[str, Any]] = {
 }
 
 
-def decisions_frame(decisions: Sequence[Any], index: pd.Index, prefix: str = "") -> pd.DataFrame:
+_EXPLAINED: Final[dict[str, Any]] = {
+    "scripts": "string",
+    "n_letters": "Int64",
+    "detector": "string",
+}
+
+
+def decisions_frame(
+    decisions: Sequence[Any], index: pd.Index, prefix: str = "", *, explain: bool = False
+) -> pd.DataFrame:
     """One row per decision; what a decision does not say is missing.
 
     Args:
         decisions: Decisions as dicts, ours or ``laya``'s; anything else gives an empty row.
         index: The index of the data that was routed.
         prefix: Put in front of the columns' names.
+        explain: Add ``scripts`` (shares as JSON), ``n_letters`` and ``detector``, its sentence.
 
     Returns:
         ``model``, ``reason``, ``language`` and ``second_language`` (codes that the detector saw),
         ``script``, ``confidence`` (of the language, 0 to 1), ``repo``, ``workflow``, ``stand_in``.
     """
     rows = [_row(decision) for decision in decisions]
+    dtypes = _DTYPES | _EXPLAINED if explain else _DTYPES
     columns = {
         prefix + name: pd.Series([row.get(name) for row in rows], index=index, dtype=dtype)
-        for name, dtype in _DTYPES.items()
+        for name, dtype in dtypes.items()
     }
-    return pd.DataFrame(columns, index=index)
+    frame: pd.DataFrame = pd.DataFrame(columns, index=index)
+    return frame
 
 
 def _row(decision: Any) -> dict[str, Any]:
@@ -60,4 +73,8 @@ def _row(decision: Any) -> dict[str, Any]:
     stand_in, confidence = decision.get("stand_in"), seen.get("confidence")
     found["stand_in"] = stand_in if isinstance(stand_in, bool) else None
     found["confidence"] = confidence if isinstance(confidence, (int, float)) else None
+    scripts, n_letters = seen.get("scripts"), seen.get("n_letters")
+    found["scripts"] = json.dumps(scripts) if isinstance(scripts, Mapping) else None
+    found["n_letters"] = n_letters if isinstance(n_letters, int) else None
+    found["detector"] = seen.get("reason") if isinstance(seen.get("reason"), str) else None
     return found

@@ -149,7 +149,7 @@ def test_values_of_a_hook_that_fit_no_column_leave_the_trace_readable():
 @pytest.fixture
 def trace():
     lab = Lab(Agent("instant", network=InstantNetwork()))
-    lab.predict(["a"] * 5, QUESTIONS, chunk_size=2, progress=False)
+    lab.predict(list("abcde"), QUESTIONS, chunk_size=2, progress=False)
     lab.predict(["a"], QUESTIONS, on_predict_start=lambda ctx: ctx.skip([_answer()]))
     return lab.trace
 

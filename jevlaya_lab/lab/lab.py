@@ -1,0 +1,377 @@
+"""Lab: the thin wrapper around an agent or a router. States and questions in, DataFrames out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from jevlaya_lab.frames import Trace, answer_columns, answers_frame, long_answers_frame
+from jevlaya_lab.frames.decisions import decisions_frame
+from jevlaya_lab.lab.asking import OF_A_REQUEST, Asker, in_chunks, is_router
+from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
+from jevlaya_lab.lab.rows import Rows
+from jevlaya_lab.system_one.encoding import check_count
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
+from jevlaya_lab.system_one.hooks import CallableArg, HookArg
+from jevlaya_lab.system_one.questions import Questions, prepare
+from jevlaya_lab.system_one.router import Router
+from jevlaya_lab.tracing.capture import Redact
+from jevlaya_lab.tracing.listening import Listening
+from jevlaya_lab.tracing.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from jevlaya_lab.views.picture import Picture
+
+__all__ = ["Lab"]
+
+
+class Lab:
+    """Ask an agent or a router about tables of states, and see what happened.
+
+    Args:
+        agent: Whom to ask: an agent or a router, of this package or ``laya``'s; ``None`` makes a
+            ``Router()``, which answers with the embedded checkpoint.
+        capacity: How many runs the trace keeps.
+        capture: What the trace keeps of states: ``"none"``, ``"hash"`` or ``"text"``.
+        redact: A function from text to text, applied before any text is kept.
+
+    Attributes:
+        agent: The agent or router.
+        recorder: The hook that records; it runs last in every call of this Lab.
+        answers: The frame of the last call that answered; ``None`` before the first.
+        last: The same, or what was finished of a call that was interrupted or failed.
+        routing: Of a router: the decisions behind ``last``, on the same index.
+    """
+
+    def __init__(
+        self,
+        agent: Any = None,
+        *,
+        capacity: int = 100_000,
+        capture: str = "none",
+        redact: Redact | None = None,
+    ) -> None:
+        if agent is not None and (isinstance(agent, type) or not hasattr(agent, "predict_batch")):
+            raise InvalidInput(
+                f"Lab takes an agent or a router, an object with predict_batch; got {agent!r}. For "
+                "a checkpoint write Lab(Agent(...))"
+            )
+        self.recorder = TraceRecorder(capacity, capture=capture, redact=redact)
+        self.agent = Router() if agent is None else agent
+        self.answers: pd.DataFrame | None = None
+        self.last: pd.DataFrame | None = None
+        self.routing: pd.DataFrame | None = None
+
+    def predict(
+        self,
+        data: Any,
+        questions: Questions,
+        *,
+        state: StateColumns = None,
+        layout: str = "wide",
+        detail: bool = False,
+        errors: str = "raise",
+        dedupe: bool = True,
+        chunk_size: int = 32,
+        hooks: HookArg = None,
+        on_predict_start: CallableArg = None,
+        on_predict_end: CallableArg = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Ask the same typed questions about every row.
+
+        Where the call is interrupted or fails, the rows that were done are in :attr:`last`.
+
+        Args:
+            data: A DataFrame, a Series, a list of states, or one state as text or a dict.
+            questions: ``{id: definition}``, plain dicts or ``Choice``, ``Score``, ``Noul``.
+            state: For a DataFrame: the column that holds the states, several columns (each state
+                is then a JSON object of them), or a function of the row.
+            layout: ``"wide"``: one row per state. ``"long"``: one per state and question.
+            detail: Add confidences and the probability of every option, and of a router's
+                decisions ``routing_model``, ``routing_language``, ``routing_reason`` and the rest.
+            errors: ``"raise"``, or ``"coerce"``: a row that fails has missing answers and its error
+                in the column ``error``; no other row is lost.
+            dedupe: Ask about equal states once.
+            chunk_size: States per call of ``predict_batch``.
+            hooks: Hooks for these calls.
+            on_predict_start: Functions to run as start hooks after those.
+            on_predict_end: Functions to run as end hooks after those.
+            progress: Show a progress bar where there is more than one chunk.
+            **options: Passed to ``predict_batch``. Of a router, ``model``, ``task``, ``lang``,
+                ``lang_guess``, ``max_len`` and ``head_max_len`` go into each request; a Series on
+                the index of the data gives each row its own.
+
+        Returns:
+            Wide: one row per state on the index of ``data``, a ``category`` per choice, a
+            ``float64`` per score (expected level) and per noul (probability of yes). Long: see
+            :func:`jevlaya_lab.frames.long_answers_frame`.
+
+        Raises:
+            InvalidInput: A question, the data or an option is not usable; nothing was asked then.
+            InvalidResult: The hooks left something else than one result with all answers per state.
+            BaseException: What the calls raised.
+        """
+        rows = self._rows(data, questions, state, layout, detail, errors, options)
+        size = check_count("chunk_size", chunk_size) or 1
+        asker = Asker(
+            self.agent,
+            self.recorder,
+            questions,
+            rows.questions,
+            _hooks(hooks, on_predict_start, on_predict_end),
+            rows.of_call,
+        )
+        rows.merge_equal(dedupe)
+        states, n = rows.to_ask, len(rows.to_ask)
+        with tqdm(total=n, unit="state", disable=not progress or n <= size) as bar:
+            try:
+                for chunk in in_chunks(n, size, states, rows.options_of):
+                    if errors == "coerce":
+                        for i, outcome in asker.outcomes(chunk):
+                            rows.found[i] = outcome
+                    else:
+                        rows.found.update(enumerate(asker.ask(chunk), chunk.first))
+                    bar.update(len(chunk.states))
+            finally:
+                self._keep(rows, layout, detail)
+        self.answers = self.last
+        return self.last  # type: ignore[return-value]  # _keep has just set it
+
+    def predict_long(
+        self,
+        data: Any,
+        questions: Questions,
+        *,
+        state: StateColumns = None,
+        layout: str = "wide",
+        detail: bool = False,
+        errors: str = "raise",
+        dedupe: bool = True,
+        window: int | None = None,
+        stride: int | None = None,
+        batch_size: int | None = None,
+        hooks: HookArg = None,
+        on_predict_start: CallableArg = None,
+        on_predict_end: CallableArg = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Ask about states that may be longer than the window, see ``Agent.predict_long``.
+
+        Args:
+            data: See :meth:`predict`, as for all that is not named here.
+            questions: See :meth:`predict`.
+            state: See :meth:`predict`.
+            layout: See :meth:`predict`.
+            detail: See :meth:`predict`; adds where each answer was found, ``<id>__char_start`` and
+                ``<id>__char_end``, and ``n_windows``.
+            errors: See :meth:`predict`.
+            dedupe: See :meth:`predict`.
+            window: State tokens of a window.
+            stride: State tokens from one window's start to the next one's.
+            batch_size: Windows per forward pass.
+            hooks: See :meth:`predict`.
+            on_predict_start: See :meth:`predict`.
+            on_predict_end: See :meth:`predict`.
+            progress: See :meth:`predict`.
+            **options: Passed to ``predict_long``; a Series gives each row its own.
+
+        Returns:
+            As :meth:`predict`.
+
+        Raises:
+            InvalidInput: As :meth:`predict`, or the agent cannot read long states.
+        """
+        if not hasattr(self.agent, "predict_long"):
+            raise InvalidInput(
+                f"{type(self.agent).__name__} has no predict_long; use predict, which reads as "
+                "much of a state as fits"
+            )
+        given = {"window": window, "stride": stride, "batch_size": batch_size}
+        options |= {name: check_count(name, each) for name, each in given.items() if each}
+        rows = self._rows(data, questions, state, layout, detail, errors, options, every=True)
+        asker = Asker(
+            self.agent,
+            self.recorder,
+            questions,
+            rows.questions,
+            _hooks(hooks, on_predict_start, on_predict_end),
+            {},
+        )
+        rows.merge_equal(dedupe)
+        states = rows.to_ask
+        bar = tqdm(states, unit="state", disable=not progress or len(states) < 2)
+        try:
+            for i, each in enumerate(bar):
+                rows.found[i] = asker.outcome_long(each, rows.options_of(i), errors)
+        finally:
+            bar.close()
+            self._keep(rows, layout, detail, long_states=True)
+        self.answers = self.last
+        return self.last  # type: ignore[return-value]  # _keep has just set it
+
+    def route(
+        self,
+        data: Any,
+        questions: Questions | None = None,
+        *,
+        state: StateColumns = None,
+        explain: bool = False,
+        hooks: HookArg = None,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Where a router would send every row, and why; nothing is loaded.
+
+        Args:
+            data: See :meth:`predict`.
+            questions: What would be asked; only workflows are recognised by it.
+            state: See :meth:`predict`.
+            explain: Add what the detector saw: ``scripts`` (shares as JSON), ``n_letters`` and its
+                own ``detector`` sentence.
+            hooks: Hooks for these calls; ``on_route`` may replace decisions.
+            **options: ``model``, ``task``, ``lang``, ``lang_guess``; a Series gives each row its
+                own.
+
+        Returns:
+            One row per state on the index of ``data``, see
+            :func:`jevlaya_lab.frames.decisions.decisions_frame`.
+
+        Raises:
+            InvalidInput: This Lab asks an agent, or the data or a hint is not usable.
+        """
+        if not is_router(self.agent):
+            raise InvalidInput(
+                "this Lab asks an agent, which routes nothing; make it of a router: Lab(Router())"
+            )
+        states, index = read_states(data, state)
+        for wrong in check_each(states, index).values():
+            raise wrong
+        columns = {name: by_row(name, each, index) for name, each in options.items()}
+        requests = [
+            {
+                "state": each,
+                "questions": questions or {},
+                **{name: values[i] for name, values in columns.items()},
+            }
+            for i, each in enumerate(states)
+        ]
+        listening = Listening(self.recorder, self.agent, "route_batch", hooks)
+        with listening:
+            decisions = self.agent.route_batch(
+                requests, hooks=listening.hooks["hooks"], explain=explain
+            )
+        self.routing = decisions_frame(decisions, index, explain=explain)
+        return self.routing
+
+    @property
+    def trace(self) -> Trace:
+        """All runs recorded since the Lab was made or :meth:`clear` was called."""
+        return self.recorder.trace
+
+    def lifecycle(self, run_id: str | None = None) -> Picture:
+        """The lifecycle diagram of one run.
+
+        Args:
+            run_id: Which run, by its id or the beginning of it; ``None`` is the last one.
+
+        Raises:
+            InvalidInput: Nothing was recorded, or no run has that id.
+        """
+        from jevlaya_lab.views.lifecycle import lifecycle_layout
+        from jevlaya_lab.views.picture import Picture
+
+        trace = self.trace
+        if trace.runs.empty:
+            raise InvalidInput("nothing was recorded yet; call predict first")
+        chosen = trace.runs.iloc[[-1]]
+        if run_id is not None:
+            if not isinstance(run_id, str):
+                raise InvalidInput(f"run_id is the text of an id or its beginning, got {run_id!r}")
+            chosen = trace.runs[trace.runs["run_id"].str.startswith(run_id)]
+            if len(chosen) != 1:
+                raise InvalidInput(
+                    f"{len(chosen)} recorded runs have an id that begins with {run_id!r}; "
+                    "see lab.trace.runs"
+                )
+        run = chosen.iloc[0]
+        events = trace.events[trace.events["run_id"] == run["run_id"]]
+        return Picture(lifecycle_layout(run, events))
+
+    def clear(self) -> None:
+        """Forget the trace and the last answers."""
+        self.recorder.clear()
+        self.answers = self.last = self.routing = None
+
+    def _rows(
+        self,
+        data: Any,
+        questions: Questions,
+        state: StateColumns,
+        layout: str,
+        detail: bool,
+        errors: str,
+        options: Mapping[str, Any],
+        *,
+        every: bool = False,
+    ) -> Rows:
+        for name, value, known in (
+            ("layout", layout, ("wide", "long")),
+            ("errors", errors, ("raise", "coerce")),
+        ):
+            if value not in known:
+                raise InvalidOption(f"{name} is {' or '.join(map(repr, known))}, got {value!r}")
+        prepared = prepare(questions)
+        answer_columns(prepared, detail, errors=errors == "coerce")
+        states, index = read_states(data, state)
+        wrong = check_each(states, index)
+        if errors == "raise":
+            for each in wrong.values():
+                raise each
+        of_row = OF_A_REQUEST if is_router(self.agent) else ()
+        by_name = {
+            name: by_row(name, each, index)
+            for name, each in options.items()
+            if every or name in of_row
+        }
+        of_call = {name: each for name, each in options.items() if name not in by_name}
+        return Rows(states, index, prepared, by_name, of_call, wrong, errors)
+
+    def _keep(self, rows: Rows, layout: str, detail: bool, long_states: bool = False) -> None:
+        """Make the frames of the rows that are done."""
+        done, outcomes = rows.outcomes()
+        index = rows.index[done]
+        problems = [o if isinstance(o, Exception) else None for o in outcomes]
+        results = [{} if isinstance(o, Exception) else o for o in outcomes]
+        decisions = [result.get("routing") for result in results]
+        self.routing = decisions_frame(decisions, index) if is_router(self.agent) else None
+        if layout == "long":
+            self.last = long_answers_frame(results, rows.questions, index, detail=detail)
+        else:
+            self.last = answers_frame(
+                results, rows.questions, index, detail=detail, spans=long_states and detail
+            )
+            if detail and self.routing is not None:
+                shown = decisions_frame(decisions, index, prefix="routing_")
+                self.last = pd.concat([self.last, shown], axis=1)
+        if rows.errors == "coerce":
+            texts = [None if p is None else f"{type(p).__name__}: {p}" for p in problems]
+            repeat = len(rows.questions) if layout == "long" else 1
+            self.last["error"] = pd.array(
+                [text for text in texts for _ in range(repeat)], dtype="string"
+            )
+
+    def __repr__(self) -> str:
+        return f"Lab({self.agent!r}, {self.trace!r})"
+
+
+def _hooks(hooks: Any, on_predict_start: Any, on_predict_end: Any) -> dict[str, Any]:
+    return {
+        "hooks": hooks,
+        "on_predict_start": on_predict_start,
+        "on_predict_end": on_predict_end,
+    }

@@ -1,0 +1,256 @@
+"""Recording one call of an agent or router, ours or ``laya``'s, with all that it does inside.
+
+The recorder is a hook like any other. What hooks of one call do not hear by themselves, loads,
+evictions and the runs of a router's agents, is heard by hooks that are installed for the time of
+the call and stay silent for everybody else's.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final
+
+from jevlaya_lab.system_one.call_tree import OneCall, current_call
+from jevlaya_lab.system_one.hook_log import HookLog
+from jevlaya_lab.system_one.hooks import HookRegistry
+from jevlaya_lab.tracing.recorder import TraceRecorder
+from jevlaya_lab.tracing.timed import (
+    time_installed,
+    timed_function,
+    timed_hook,
+    untime_installed,
+)
+
+__all__ = ["Listening"]
+
+_CURRENT: Final[ContextVar[Listening | None]] = ContextVar("jevlaya_listening", default=None)
+
+
+class Listening:
+    """A ``with`` block around one call; pass ``**listening.hooks`` on to it.
+
+    Args:
+        recorder: What notes the runs.
+        target: The agent or router that is called.
+        entry: The method that is called, for objects whose contexts do not say it.
+        hooks: Hooks of the caller for this call.
+        on_predict_start: Functions of the caller.
+        on_predict_end: Functions of the caller.
+
+    Attributes:
+        hooks: The arguments of hooks for the call, the recorder's behind the caller's.
+    """
+
+    def __init__(
+        self,
+        recorder: TraceRecorder,
+        target: Any,
+        entry: str,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+    ) -> None:
+        self.recorder = recorder
+        self._target = target
+        self._entry = entry
+        self._scope = "router" if hasattr(target, "route") else "agent"
+        self._outer: str | None = None
+        self._foreign = not isinstance(target, HookRegistry)
+        self._installed: list[tuple[Any, Any]] = []
+        self._timed: list[Any] = []
+        self._open: list[str] = []  # router runs that began and did not end
+        self._call = OneCall()
+        self._token: Token[Listening | None] | None = None
+        given = listed(hooks)
+        starts, ends = listed(on_predict_start), listed(on_predict_end)
+        if self._foreign:
+            first = len(getattr(target, "hooks", ()))
+            n = first + len(given)
+            given = [
+                hook if _is_no_hook(hook) else timed_hook(hook, first + i, "call")
+                for i, hook in enumerate(given)
+            ]
+            starts = [timed_function(f, "on_predict_start", n + i) for i, f in enumerate(starts)]
+            n += len(starts)
+            ends = [timed_function(f, "on_predict_end", n + i) for i, f in enumerate(ends)]
+        # As functions the recorder's methods come last, behind those of the caller.
+        self.hooks = {
+            "hooks": [*given, _OfCall(self)],
+            "on_predict_start": [*starts, _method(self._start)],
+            "on_predict_end": [*ends, _method(self._end)],
+        }
+
+    def __enter__(self) -> Listening:
+        self._call.__enter__()
+        call = current_call()
+        self._outer = None if call is None else call.run_id
+        self._token = _CURRENT.set(self)
+        if self._foreign:
+            self._time(self._target)
+        if self._scope == "router":
+            self._install(self._target, _OfRouter(self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for owner, hook in self._installed:
+            owner.remove_hook(hook)
+        for owner in self._timed:
+            untime_installed(owner)
+        if self._token is not None:
+            _CURRENT.reset(self._token)
+        self._call.__exit__()
+        if error is not None:
+            self.recorder.settle()  # a failed end hook kept the recorder from noting the run
+
+    def _start(self, ctx: Any) -> None:
+        self._tag(ctx, self._scope, self._entry)
+        self.recorder.on_predict_start(ctx)
+        if ctx.agent is not None and ctx.agent is not self._target:
+            self._open.append(ctx.run_id)
+            self._hear(ctx.agent)
+
+    def _end(self, ctx: Any) -> None:
+        if ctx.run_id in self._open:
+            self._open.remove(ctx.run_id)
+        self.recorder.on_predict_end(ctx)
+
+    def _hear(self, agent: Any) -> None:
+        """Listen to the runs of a router's agent, once."""
+        if any(owner is agent for owner, _ in self._installed):
+            return
+        if not isinstance(agent, HookRegistry):
+            self._time(agent)
+        self._install(agent, _OfAgent(self))
+
+    def _install(self, owner: Any, hook: Any) -> None:
+        if hasattr(owner, "add_hook") and hasattr(owner, "remove_hook"):
+            owner.add_hook(hook)
+            self._installed.append((owner, hook))
+
+    def _time(self, owner: Any) -> None:
+        if isinstance(getattr(owner, "hooks", None), list):
+            time_installed(owner)
+            self._timed.append(owner)
+
+    def _tag(self, ctx: Any, scope: str, entry: str) -> None:
+        """Say of a context of ``laya`` where in the call tree it belongs."""
+        if "call_id" in ctx.__dict__:
+            return
+        call = current_call()
+        inside = self._open if scope == "agent" and self._scope == "router" else []
+        ctx.call_id = None if call is None else call.call_id
+        ctx.parent_run_id = inside[0] if len(inside) == 1 else None
+        if ctx.parent_run_id is None and call is not None:
+            ctx.parent_run_id = call.run_id
+        ctx.scope, ctx.entry = scope, entry
+        ctx.thread = threading.current_thread().name
+        ctx.__dict__.setdefault("hook_log", HookLog())
+
+
+class _Adapter:
+    """A hook of a listening; it is silent outside of the call that is listened to."""
+
+    def __init__(self, listening: Listening) -> None:
+        self._listening = listening
+
+    def _heard(self, ctx: Any, scope: str, entry: str) -> TraceRecorder | None:
+        if _CURRENT.get() is not self._listening:
+            return None
+        self._listening._tag(ctx, scope, entry)
+        return self._listening.recorder
+
+
+class _OfCall(_Adapter):
+    """Goes with the call itself: its routes and its failures."""
+
+    def on_route(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, "route", "route"):
+            recorder.on_route(ctx)
+
+    def on_error(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, self._listening._scope, self._listening._entry):
+            recorder.on_error(ctx)
+
+
+class _OfRouter(_Adapter):
+    """Is installed on the router: its loads and evictions, and what hooks ask of it meanwhile."""
+
+    def on_load(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, "load", "load"):
+            recorder.on_load(ctx)
+
+    def on_evict(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, "evict", "evict"):
+            recorder.on_evict(ctx)
+
+    def on_route(self, ctx: Any) -> None:
+        if recorder := self._of_a_hook(ctx):
+            recorder.on_route(ctx)
+
+    def on_predict_start(self, ctx: Any) -> None:
+        if recorder := self._of_a_hook(ctx):
+            recorder.on_predict_start(ctx)
+            self._listening._hear(ctx.agent)
+
+    def on_error(self, ctx: Any) -> None:
+        if recorder := self._of_a_hook(ctx):
+            recorder.on_error(ctx)
+
+    def on_predict_end(self, ctx: Any) -> None:
+        if recorder := self._of_a_hook(ctx):
+            recorder.on_predict_end(ctx)
+
+    def _of_a_hook(self, ctx: Any) -> TraceRecorder | None:
+        """The recorder, for what a hook asks of the router; the call itself is heard elsewhere."""
+        listening = self._listening
+        parent = ctx.__dict__.get("parent_run_id")
+        nested = "timings" in ctx.__dict__ and parent != listening._outer
+        return listening.recorder if nested and _CURRENT.get() is listening else None
+
+
+class _OfAgent(_Adapter):
+    """Is installed on a router's agent: its runs."""
+
+    def on_predict_start(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, "agent", "predict_batch"):
+            recorder.on_predict_start(ctx)
+
+    def on_error(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, "agent", "predict_batch"):
+            recorder.on_error(ctx)
+
+    def on_predict_end(self, ctx: Any) -> None:
+        if recorder := self._heard(ctx, "agent", "predict_batch"):
+            recorder.on_predict_end(ctx)
+
+
+# The recorder leaves its own calls out of a trace, by this name.
+for _adapter in (_OfCall, _OfRouter, _OfAgent):
+    _adapter.__qualname__ = TraceRecorder.__qualname__
+
+
+def _method(method: Any) -> Any:
+    def heard(ctx: Any) -> None:
+        method(ctx)
+
+    heard.__qualname__ = f"{TraceRecorder.__qualname__}.{method.__name__}"
+    return heard
+
+
+def listed(value: Any) -> list[Any]:
+    """A hook, a list of hooks, or ``None``, as a list."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _is_no_hook(hook: Any) -> bool:
+    """What the object itself shall refuse, in its own words."""
+    return isinstance(hook, type) or (callable(hook) and not hasattr(hook, "on_predict_start"))
