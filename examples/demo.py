@@ -94,7 +94,7 @@ def main() -> None:
     print(trace.summary()[shown].round(1).fillna("").to_string(index=False))
     write_csv(answers, OUT / "answers.csv", index=True)
     lab.trace.to_csv(OUT / "trace.csv")
-    lab.lifecycle(runs["run_id"].iloc[0]).save(OUT / "lifecycle.png")
+    lab.lifecycle(agents["run_id"].iloc[0]).save(OUT / "lifecycle.png")
     names = ("answers.csv", "trace.csv", "trace.events.csv", "lifecycle.png")
     print("\nWritten: " + ", ".join(str(OUT / name) for name in names))
 
