@@ -1,7 +1,8 @@
 """Results and traces as typed DataFrames; files both ways."""
 
 from jevlaya_lab.frames.answers import answer_columns, answers_frame, check_results
-from jevlaya_lab.frames.csv_files import read_csv, write_csv
+from jevlaya_lab.frames.csv_files import write_csv
+from jevlaya_lab.frames.csv_reading import read_csv
 from jevlaya_lab.frames.trace import Trace
 from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
 

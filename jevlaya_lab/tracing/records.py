@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from jevlaya_lab.system_one.context import Timings
 from jevlaya_lab.system_one.hook_log import HookCall, error_text
 from jevlaya_lab.tracing.capture import NOTHING, Captured
 
@@ -105,8 +107,9 @@ def read_context(
     """
     fact = ctx.__dict__.get  # a missing field is a missing fact
     began = ctx.started_at
-    timings, usage = fact("timings"), ctx.usage
-    if timings is None:
+    timings, usage, skip = fact("timings"), ctx.usage, fact("skipped", skipped)
+    if not isinstance(timings, Timings):
+        timings = None
         steps: tuple[Any, ...] = _NO_STEPS
     else:
         forwards = timings.forwards
@@ -127,13 +130,13 @@ def read_context(
         _text(fact("call_id")),
         _text(fact("parent_run_id")),
         _text(fact("entry")) or None,
-        scope,
+        _text(scope),
         _text(ctx.model),
         _count(ctx.states),
         _count(ctx.questions),
         began,
         time.time() - (time.perf_counter() - began),
-        ctx.elapsed_ms,
+        _milliseconds(ctx.elapsed_ms),
         *steps[:6],
         _whole(usage.get("input_tokens")) if known else None,
         _whole(usage.get("output_tokens")) if known else None,
@@ -141,7 +144,7 @@ def read_context(
         _whole(ctx.max_len),
         _whole(ctx.head_max_len),
         *_decision(ctx.decision),
-        fact("skipped", skipped),
+        skip if isinstance(skip, bool) else None,
         type(error).__name__ if error is not None else None,
         message,
         timings.step if timings is not None else None,
@@ -216,6 +219,10 @@ def _text(value: Any) -> str | None:
     if value is None or type(value) is str:
         return value
     return str.__str__(value) if isinstance(value, str) else f"<{type(value).__name__}>"
+
+
+def _milliseconds(value: Any) -> float | None:
+    return value if isinstance(value, float) and math.isfinite(value) else None
 
 
 def _whole(value: Any) -> int | None:
