@@ -64,11 +64,11 @@ def test_subclasses_of_plain_values_become_plain():
 
 
 def test_what_is_no_plain_value_is_refused_by_its_type():
-    with pytest.raises(TypeError, match="^a set cannot be written as JSON$"):
+    with pytest.raises(TypeError, match=r"^a set cannot be written as JSON$"):
         dumps({"a": {"secret"}})
 
 
 @pytest.mark.parametrize("text", ['{"$": "new", "v": 1}', '{"$": "tuple"}', "{"])
 def test_what_it_did_not_write_is_refused(text):
-    with pytest.raises(ValueError, match="no kind of value|Expecting"):
+    with pytest.raises(ValueError, match=r"no kind of value|Expecting"):
         loads(text)
