@@ -190,9 +190,11 @@ def _decode_object(cells: Sequence[str], spec: Spec) -> Any:
 
 def _decode_text(cells: Sequence[str], spec: Spec) -> Any:
     values = [None if cell == MISSING else read_text(cell) for cell in cells]
-    if spec["missing"] == "NA":
-        return pd.array(values, dtype=pd.StringDtype(spec["storage"]))
-    dtype = pd.StringDtype(spec["storage"], na_value=np.nan)
+    options = {} if spec["missing"] == "NA" else {"na_value": np.nan}
+    try:
+        dtype = pd.StringDtype(spec["storage"], **options)
+    except ImportError:  # written where pyarrow was installed, and read where it is not
+        dtype = pd.StringDtype("python", **options)
     return pd.array(values, dtype=dtype)
 
 

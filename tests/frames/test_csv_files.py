@@ -117,13 +117,16 @@ def hostile_frames(draw) -> pd.DataFrame:
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=4))
     labels = draw(st.lists(texts | st.integers(0, 9), min_size=len(kinds), max_size=len(kinds)))
     frame = pd.DataFrame({i: column(draw, kind, n) for i, kind in enumerate(kinds)})
-    index_kinds = draw(st.lists(st.sampled_from(KINDS), max_size=2))
+    # Two indexes of categories with lone surrogates are more than pandas itself can compare.
+    index_kinds = draw(
+        st.lists(st.sampled_from(KINDS).filter(lambda kind: "category" not in kind), max_size=2)
+    )
     if index_kinds:
         arrays = [pd.Index(column(draw, kind, n)) for kind in index_kinds]
         names = [draw(missing_texts) for _ in index_kinds]
         if len(arrays) == 1:
             frame.index = arrays[0].rename(names[0])
-        elif not any(kind in ("object", "mixed category") for kind in index_kinds):
+        elif "object" not in index_kinds:  # of which not all can be factorized
             frame.index = pd.MultiIndex.from_arrays(arrays, names=names)
     if not index_kinds or len(frame.index) != n:
         frame = frame.set_axis(pd.RangeIndex(3, 3 + 2 * n, 2), axis=0)

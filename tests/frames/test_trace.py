@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
+import jevlaya_lab
 from jevlaya_lab import Agent, BaseHook, Lab, Noul, PredictContext, TraceRecorder
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.schema import CALLS, EVENTS, FRAMES, RUNS
@@ -55,6 +59,16 @@ def test_the_columns_are_of_the_kinds_that_the_contract_names():
     assert str(RUNS["skipped"]) == str(RUNS["routing_stand_in"]) == "boolean"
     assert EVENTS["event"].ordered
     assert EVENTS["origin"].ordered
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_column_is_explained(name):
+    text = (Path(jevlaya_lab.__file__).parents[1] / "docs" / "traces.md").read_text(
+        encoding="utf-8"
+    )
+    section = text.split(f"### `trace.{name}`")[1].split("\n#")[0]
+    cells = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
+    assert re.findall(r"`(\w+)`", cells) == [column for column in FRAMES[name]]
 
 
 def test_what_does_not_exist_is_missing_and_not_made_up():
@@ -136,11 +150,13 @@ def test_values_of_a_hook_that_fit_no_column_leave_the_trace_readable():
     recorder = TraceRecorder()
     note(recorder, "agent", model=7, entry=None, usage={"input_tokens": 10**30}, max_len="64",
          decision=["a"], results=5)  # fmt: skip
+    note(recorder, "agent", elapsed_ms=float("inf"), timings=5)
     note(recorder, "route", decision={"model": ["x"], "reason": 1, "stand_in": []})
     runs = recorder.trace.runs
-    assert runs["model"].tolist() == ["<int>", pd.NA]
+    assert runs["model"].tolist() == ["<int>", pd.NA, pd.NA]
     assert runs[["input_tokens", "max_len", "elapsed_ms"]].isna().all(axis=None)
-    assert runs["routing_model"].tolist() == [pd.NA, "<list>"]
+    assert runs["routing_model"].tolist() == [pd.NA, pd.NA, "<list>"]
+    assert runs["skipped"].tolist() == [True, False, False]
 
 
 # --- choosing -----------------------------------------------------------------------------------
