@@ -107,6 +107,8 @@ class Ledger:
 
     def on_predict_end(self, ctx: PredictContext) -> None:
         self.events[ctx.run_id].append("end")
+        if ("error" in self.events[ctx.run_id]) != (ctx.error is not None):
+            self.wrong.append("on_error belongs to runs that failed, and to all of them")
         state, model = self.seen[ctx.run_id]
         if not ctx.states[0].startswith(state) or ctx.model != model:
             self.wrong.append(f"{state!r} became {ctx.states[0]!r}")
