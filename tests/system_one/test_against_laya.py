@@ -768,6 +768,31 @@ def test_a_start_hook_that_changes_the_decision_in_place_changes_the_routing_her
     assert ["mark" in result["routing"] for result in results] == [True, False]
 
 
+@pytest.mark.xfail(strict=True, reason="contexts share the dict that on_route assigned")
+def test_a_decision_that_a_hook_assigns_again_and_again_is_each_requests_own(both: Both) -> None:
+    """L-38: what a start hook notes on one request's decision does not show in another's."""
+
+    class Pin:
+        decision = {"model": "english"}  # noqa: RUF012
+
+        def on_route(self, ctx: Any) -> None:
+            ctx.decision = self.decision
+
+        def on_predict_start(self, ctx: Any) -> None:
+            ctx.decision["about"] = ctx.states[0]
+
+    about: dict[Side, list[Any]] = {}
+    for side in (both.there, both.here):
+        side.router.add_hook(Pin())
+        requests = [ask(STATES[0]), ask(STATES[1])]
+        results = side.do(("predict_batch", {"requests": requests})).value
+        about[side] = [result["routing"].get("about") for result in results]
+        Pin.decision = {"model": "english"}
+
+    assert about[both.there] == [None, None]
+    assert about[both.here] in ([None, None], STATES[:2])
+
+
 @pytest.mark.parametrize("left", ["just text", ["one", "two"]])
 def test_a_start_hook_must_leave_one_state_here(both: Both, left: Any) -> None:
     """In laya the first of whatever it is, a letter of a text too, is answered."""
