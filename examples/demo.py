@@ -76,20 +76,18 @@ def main() -> None:
     right = answers["department"].astype("object") == tickets["department"]
     print(
         f"\n{sent.mean():.3f} of the tickets went where their language belongs; the detector named "
-        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both "
-        "names. They "
-        "are small and English: "
-        f"{right[~english].mean():.3f} of the departments\nof the other "
-        "languages are right. What else they can and cannot do is in\n"
+        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names; they "
+        f"are small and English: of the other\nlanguages {right[~english].mean():.3f} of the "
+        "departments are right. What else they can and cannot do is in\n"
         "jevlaya_lab/checkpoints/embedded/README.md."
     )
     trace = lab.trace
     calls, runs = trace.calls, trace.runs
     agents = runs[runs["scope"] == "agent"]
+    seconds, forward = calls["elapsed_ms"].sum() / 1000, agents["forward_ms"].sum() / 1000
     print(
-        f"\n{len(calls)} calls took {calls['elapsed_ms'].sum() / 1000:.1f} s, with "
-        f"{calls['n_loads'].sum()} checkpoints loaded and "
-        f"{agents['forward_ms'].sum() / 1000:.1f} s in the network;\n{agents['input_tokens'].sum()} input tokens, "
+        f"\n{len(calls)} calls took {seconds:.1f} s, with {calls['n_loads'].sum()} checkpoints "
+        f"loaded and {forward:.1f} s in the network;\n{agents['input_tokens'].sum()} input tokens, "
         f"{agents['padded_tokens'].sum()} of padding. Where the time went:\n"
     )
     shown = ["scope", "model", "n_runs", "p50_ms", "p95_ms", "encode_ms", "forward_ms"]
