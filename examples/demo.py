@@ -76,8 +76,8 @@ def main() -> None:
     right = answers["department"].astype("object") == tickets["department"]
     print(
         f"\n{sent.mean():.3f} of the tickets went where their language belongs; the detector named "
-        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names; they "
-        f"are small and English: of the other\nlanguages {right[~english].mean():.3f} of the "
+        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names; "
+        f"they are small and English: of the other\nlanguages {right[~english].mean():.3f} of the "
         "departments are right. What else they can and cannot do is in\n"
         "jevlaya_lab/checkpoints/embedded/README.md."
     )

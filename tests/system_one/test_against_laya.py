@@ -768,7 +768,6 @@ def test_a_start_hook_that_changes_the_decision_in_place_changes_the_routing_her
     assert ["mark" in result["routing"] for result in results] == [True, False]
 
 
-@pytest.mark.xfail(strict=True, reason="contexts share the dict that on_route assigned")
 def test_a_decision_that_a_hook_assigns_again_and_again_is_each_requests_own(both: Both) -> None:
     """L-38: what a start hook notes on one request's decision does not show in another's."""
 
@@ -850,7 +849,6 @@ def test_bad_questions_are_refused_before_a_build_where_nothing_listens_here(
     assert both.there.router.loaded == ["english"]
 
 
-@pytest.mark.xfail(strict=True, reason="bad questions for an agent to be built reach no end hook")
 @pytest.mark.parametrize("entry", ["predict", "predict_batch"])
 def test_an_end_hook_hears_of_bad_questions_whether_or_not_the_agent_is_resident(
     both: Both, entry: str
@@ -877,7 +875,6 @@ def test_an_end_hook_hears_of_bad_questions_whether_or_not_the_agent_is_resident
     assert heard[both.here] == [ERROR, END]
 
 
-@pytest.mark.xfail(strict=True, reason="predict asks ctx.agent, predict_batch the loaded agent")
 def test_predict_and_a_batch_ask_the_same_agent(both: Both) -> None:
     """L-15, L-18: the loaded one, also where a start hook assigned another to the context."""
 
