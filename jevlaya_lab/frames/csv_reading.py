@@ -26,6 +26,9 @@ __all__ = ["read_csv", "read_frames", "read_schema"]
 
 Schema = dict[str, Any]
 
+_UNFIT: Final = (LookupError, ValueError, TypeError, AttributeError, OverflowError, csv.Error)
+"""What cells and schemas raise that are not as they were written."""
+
 
 def read_csv(path: str | os.PathLike[str], *, verify: bool = True) -> pd.DataFrame:
     """Read what :func:`write_csv` wrote, with the same index, columns, dtypes and values.
@@ -66,7 +69,7 @@ def read_frames(
             _check_sum(path, data, spec)
         try:
             frames[name] = _frame(_rows(data), spec)
-        except (ValueError, KeyError, TypeError, OverflowError, IndexError, csv.Error) as error:
+        except _UNFIT as error:
             raise FileInvalid(
                 f"{str(path)!r} does not fit its schema: {error}; write it again"
             ) from error
@@ -94,13 +97,12 @@ def read_schema(kind: str, main: Path) -> Schema:
         ) from error
     if form != f"jevlaya_lab {kind}" or not isinstance(frames, dict):
         reader = {"jevlaya_lab trace": "read_trace_csv", "jevlaya_lab frame": "read_csv"}
-        remedy = f"; read it with {reader[form]}" if form in reader else ""
+        remedy = f"; read it with {reader[form]}" if str(form) in reader else ""
         raise FileInvalid(f"{str(main)!r} is a {form!r}, not a {kind}{remedy}")
     if version != SCHEMA_VERSION:
         raise FileInvalid(
             f"{str(main)!r} has schema version {version}, and this version of jevlaya_lab reads "
-            f"{SCHEMA_VERSION}; it was written by jevlaya_lab "
-            f"{schema.get('packages', {}).get('jevlaya_lab', '?')}: read it with that one"
+            f"{SCHEMA_VERSION}; read it with the version that wrote it: {schema.get('packages')}"
         )
     return dict(schema)
 
@@ -160,10 +162,11 @@ def _frame(rows: Sequence[list[str]], spec: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _read_column(spec: Mapping[str, Any], cells: Sequence[str]) -> Any:
+    name = spec["name"]
     try:
         return decode(cells, dict(spec))
-    except (ValueError, KeyError, OverflowError) as error:
-        raise ValueError(f"column {spec.get('name')!r}: {error}") from error
+    except _UNFIT as error:
+        raise ValueError(f"column {name!r}: {type(error).__name__}: {error}") from error
 
 
 def _read_axis(spec: Mapping[str, Any], cells: Iterable[Sequence[str]]) -> pd.Index[Any]:

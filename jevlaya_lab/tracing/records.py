@@ -155,13 +155,13 @@ def read_context(
 
 
 def read_events(
-    ctx: Any, own: str, sightings: Iterable[tuple[str, float]]
+    ctx: Any, own: tuple[str, ...], sightings: Iterable[tuple[str, float]]
 ) -> tuple[EventRecord, ...]:
     """The events of a run and the hooks that ran in them, in order.
 
     Args:
         ctx: The context, ours or ``laya``'s.
-        own: Name of the recorder's class: its own calls are left out.
+        own: Names of the recorder's class and its bases: its own calls are left out.
         sightings: The events that the recorder saw itself, with ``time.perf_counter()``.
     """
     log = getattr(ctx, "hook_log", None)
@@ -171,7 +171,7 @@ def read_events(
             EventRecord(event, None, None, None, (at - began) * 1e3, None, None, None)
             for event, at in sightings
         )
-    prefix = own + "."
+    prefixes = tuple(name + "." for name in own)
     by_event: dict[str, list[HookCall]] = {}
     for call in log.calls(began):
         by_event.setdefault(call.event, []).append(call)
@@ -179,7 +179,7 @@ def read_events(
     found: list[EventRecord] = []
     for event in (*by_event, *(event for event in seen if event not in by_event)):
         calls = by_event.get(event, [])
-        others = [c for c in calls if c.hook != own and not c.hook.startswith(prefix)]
+        others = [c for c in calls if c.hook not in own and not c.hook.startswith(prefixes)]
         at = calls[0].at_ms if calls else seen[event]
         spent = others[-1].at_ms + others[-1].elapsed_ms - others[0].at_ms if others else 0.0
         found.append(EventRecord(event, None, None, None, at, spent, None, None))
