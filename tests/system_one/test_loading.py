@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
+from fakes import PATIENCE, start_thread
 from safetensors.torch import load_file, save_file
 from tiny import make_checkpoint
 
@@ -257,6 +260,47 @@ def test_half_precision_on_disk_is_float32_on_a_cpu(folder: Path) -> None:
 
     assert {p.dtype for p in agent.network.model.parameters()} == {torch.float32}  # type: ignore[attr-defined]
     assert answer["answer_confidence"] == pytest.approx(before["answer_confidence"], abs=5e-3)
+
+
+def test_loading_leaves_the_initialisation_of_other_modules_alone(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither while a checkpoint is loaded in another thread, nor after two loads at a time."""
+    inside, go = threading.Barrier(3), threading.Event()
+    build = transformers.AutoModel.from_config
+
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        inside.wait(PATIENCE)
+        assert go.wait(PATIENCE)
+        return build(*args, **kwargs)
+
+    def made() -> float:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            return float(torch.nn.Linear(8, 8).weight.detach().abs().sum())
+
+    before = made()
+    monkeypatch.setattr(transformers.AutoModel, "from_config", wait)
+    threads = [start_thread(lambda: Agent(whole, device="cpu")) for _ in range(2)]
+    inside.wait(PATIENCE)
+    meanwhile = made()
+    go.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+    assert meanwhile == before
+    assert made() == before
+
+
+def test_no_random_number_is_drawn_for_weights_that_are_about_to_be_read(whole: Path) -> None:
+    """For 400 million weights that takes seconds, and their memory a second time."""
+    state = torch.random.get_rng_state()
+
+    Agent(whole, device="cpu")
+
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.nn.Linear(2, 2)
+    assert not torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_weights_without_the_unused_temperature_buffer_load(folder: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from jevlaya_lab.system_one.errors import CheckpointInvalid
 from jevlaya_lab.system_one.models.cross_encoder import CrossEncoder, DecisionModel
@@ -72,7 +71,7 @@ def _empty_encoder(folder: Path) -> Any:
 
     try:
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
-        with _no_initialisation():
+        with _Unset():
             build: Any = AutoModel.from_config
             return build(config, attn_implementation="sdpa", trust_remote_code=False)
     except (ValueError, KeyError, TypeError, OSError, AttributeError) as exc:
@@ -83,15 +82,22 @@ def _empty_encoder(folder: Path) -> Any:
         ) from exc
 
 
-@contextlib.contextmanager
-def _no_initialisation() -> Iterator[None]:
-    """Leave new parameters unset: every one of them is about to be replaced."""
-    try:
-        module = importlib.import_module("transformers.initialization")
-    except ImportError:  # transformers 4
-        module = importlib.import_module("transformers.modeling_utils")
-    with module.no_init_weights():
-        yield
+class _Unset(TorchFunctionMode):
+    """Gives new parameters no memory, since every one of them is about to be replaced.
+
+    What modules compute for themselves, such as positions, is made as usual. This holds for one
+    thread only. What transformers has for the purpose swaps the functions of ``torch.nn.init`` for
+    the whole process: modules that another thread makes meanwhile stay without weights, and two
+    loads at a time leave the functions swapped for good.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.empty:  # what parameters are made with
+            kwargs = {**kwargs, "device": "meta"}
+        return func(*args, **kwargs)
 
 
 def decision_model_files(
