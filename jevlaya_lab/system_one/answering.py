@@ -7,19 +7,20 @@ from typing import Any, NamedTuple
 
 from jevlaya_lab.system_one.asking import ask_many, language_for
 from jevlaya_lab.system_one.context import PredictContext
-from jevlaya_lab.system_one.encoding import check_count
-from jevlaya_lab.system_one.errors import InvalidResult, InvalidState
+from jevlaya_lab.system_one.encoding import check_count, state_text
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidResult, InvalidState
 from jevlaya_lab.system_one.grouping import group
-from jevlaya_lab.system_one.request import Request
+from jevlaya_lab.system_one.request import Request, numbered
 
 __all__ = ["Asked", "answer_alone", "answer_together", "only_result"]
 
 
 class Asked(NamedTuple):
-    """A request and the decision that it got."""
+    """A request, the decision that it got, and its number in a batch."""
 
     request: Request
     decision: Mapping[str, Any]
+    number: int | None = None
 
 
 def answer_alone(
@@ -38,8 +39,7 @@ def answer_alone(
     if lang is not None:
         arguments["lang"] = lang
     result = ask(agent, _only_state(ctx), ctx.questions, arguments)
-    result["routing"] = dict(asked.decision)
-    ctx.results = [result]
+    ctx.results = [_routed(result, asked.decision)]
 
 
 def answer_together(
@@ -50,6 +50,7 @@ def answer_together(
 ) -> None:
     """The same for the requests of one checkpoint, which share passes where they can (L-23)."""
     left, decisions = [], {}
+    numbers = {ctx: each.number for ctx, each in zip(runs, asked, strict=True)}
     for ctx, each in zip(runs, asked, strict=True):
         if ctx.results is not None:
             _keep_routing(ctx, each.decision)
@@ -61,10 +62,13 @@ def answer_together(
         if lang is not None:
             arguments["lang"] = lang
         states = [_only_state(ctx) for ctx in members]
-        results = ask_many(agent, states, questions, arguments)
+        try:
+            results = ask_many(agent, states, questions, arguments)
+        except InvalidInput as exc:
+            _name_request(exc, [numbers[ctx] for ctx in members], states)
+            raise
         for ctx, result in zip(members, results, strict=True):
-            result["routing"] = dict(decisions[ctx])
-            ctx.results = [result]
+            ctx.results = [_routed(result, decisions[ctx])]
 
 
 def only_result(ctx: PredictContext) -> Any:
@@ -77,6 +81,26 @@ def only_result(ctx: PredictContext) -> Any:
     if not isinstance(results, (list, tuple)) or not results:
         raise InvalidResult(f"the hooks left {results!r} where a list with one result belongs")
     return results[0]
+
+
+def _name_request(
+    error: InvalidInput, members: Sequence[int | None], states: Sequence[Any]
+) -> None:
+    """Say of bad input, which an agent found among states of its own count, whose it is."""
+    for number, state in zip(members, states, strict=True):
+        own = _problem(state)
+        if own is not None and number is not None:
+            raise numbered(number, own) from error
+    if members[0] is not None:
+        raise numbered(members[0], error) from error
+
+
+def _problem(state: Any) -> InvalidInput | None:
+    try:
+        state_text(state)
+    except InvalidInput as exc:
+        return exc
+    return None
 
 
 def _budgets(ctx: PredictContext) -> dict[str, int]:
@@ -106,7 +130,13 @@ def _only_state(ctx: PredictContext) -> Any:
     return states[0]
 
 
+def _routed(result: dict[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
+    # A new dict: the agent, or a cache of its hooks, may have kept the one that it gave.
+    return {**result, "routing": dict(decision)}
+
+
 def _keep_routing(ctx: PredictContext, decision: Mapping[str, Any]) -> None:
-    for result in ctx.results or ():
+    results: Any = ctx.results
+    for result in results if isinstance(results, (list, tuple)) else ():
         if isinstance(result, dict):
             result.setdefault("routing", dict(decision))  # L-16: a cached one is kept

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidResult
+from jevlaya_lab.system_one.routing import is_english_code
 
 __all__ = ["ask_long", "ask_many", "ask_one", "check_agent", "language_for"]
 
@@ -26,6 +27,10 @@ def check_agent(agent: Any) -> None:
     """
     if isinstance(agent, type):
         raise InvalidInput(f"attach takes an agent, got the class {agent.__name__}; make one first")
+    if hasattr(agent, "route_batch"):
+        raise InvalidInput(
+            f"attach takes an agent, got a router: {agent!r}; attach its agents, one by one"
+        )
     if not any(callable(getattr(agent, n, None)) for n in ("system_one", "predict_batch")):
         raise InvalidInput(
             f"attach takes an agent: an object with system_one or predict_batch; got {agent!r}"
@@ -41,10 +46,12 @@ def language_for(agent: Any, said: str | None, detected: str | None) -> str | No
         said: The language that the caller named.
         detected: The language that routing saw.
     """
-    temperatures = getattr(agent, "lang_temperatures", _UNKNOWN)
+    temperatures: Any = getattr(agent, "lang_temperatures", _UNKNOWN)
+    if is_english_code(said) is None:
+        said = None  # it names no language
     if temperatures is _UNKNOWN:
         return said
-    return (said or detected) if temperatures else None
+    return None if temperatures is None or not len(temperatures) else said or detected
 
 
 def ask_one(agent: Any, state: Any, questions: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,6 +87,7 @@ def ask_many(
     if not callable(ask):
         return [ask_one(agent, state, questions, options) for state in states]
     results = ask(list(states), questions, **_taken(agent, ask, options))
+    _refuse_awaitable(agent, results)
     if not isinstance(results, (list, tuple)) or len(results) != len(states):
         given = len(results) if isinstance(results, (list, tuple)) else repr(results)
         raise InvalidResult(
@@ -125,7 +133,18 @@ def _taken(agent: Any, ask: Callable[..., Any], options: Mapping[str, Any]) -> M
     return {name: value for name, value in options.items() if name in names} if foreign else options
 
 
+def _refuse_awaitable(agent: Any, result: Any) -> None:
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidResult(
+            f"the methods of {type(agent).__name__} are asynchronous; attach an agent whose "
+            "methods give their results, for instance with asyncio.run inside"
+        )
+
+
 def _checked(agent: Any, result: Any) -> dict[str, Any]:
+    _refuse_awaitable(agent, result)
     if not isinstance(result, dict):
         raise InvalidResult(
             f"{type(agent).__name__} gave {result!r} where a result belongs: a dict with 'answers'"

@@ -38,12 +38,19 @@ def group(
         questions, budgets = ctx.questions, budgets_of(ctx)
         known = signatures.get(id(questions))
         if known is None:
-            known = signatures[id(questions)] = signature(questions)
+            known = signatures[id(questions)] = _signature_of(questions)
         key = (known, *budgets.items(), lang)
         if key not in groups:
             groups[key] = Group(questions, lang, budgets, [])
         groups[key].runs.append(ctx)
     return list(groups.values())
+
+
+def _signature_of(questions: Any) -> Any:
+    try:
+        return signature(questions)
+    except RecursionError:  # a ring: whoever reads it will say so
+        return ("ring", id(questions))
 
 
 def signature(value: Any) -> Any:

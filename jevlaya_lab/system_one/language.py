@@ -59,10 +59,11 @@ _FENCE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,200}`", re.DOTALL)
 _CODE_LINE: Final = re.compile(
     r"^[ \t]*(?:(?:def|class|import|from|return|function|const|let|var|public|private|static"
     r"|#include|SELECT|INSERT|UPDATE|DELETE|Traceback|Caused by:)\b(?=.*[(){}=;*,:\"']|[ \t]+\w+$)"
-    r"|at [\w$.]+\(|File \"|[\w.]+(?:\[\w*\])?[ \t]*[-+]?=[^\n]|[{}()\[\];]).*$"
-    r"|^.*[;{}][ \t]*$|^\w*(?:Error|Exception)\b:.*$|\bTraceback \(most recent call last\):",
+    r"|at [\w$.]+\(|File \"|(?P<sign>[\w.]+(?:\[\w*\])?[ \t]*[-+]?=[^\n]|[{}()\[\];])).*$"
+    r"|^\w*(?:Error|Exception)\b:.*$|\bTraceback \(most recent call last\):",
     re.MULTILINE,
 )
+_ENDED_LINE: Final = re.compile(r"^.*(?P<sign>[;{}])[ \t]*$", re.MULTILINE)
 # Runs of printable ASCII that are no word: identifiers, paths, addresses, markup, numbers. A run
 # is tried from its first character only, so that a long one costs linear time.
 _TOKEN: Final = re.compile(
@@ -312,12 +313,8 @@ def _load(script: str) -> Any:
 
 def _texts(state: Any) -> Iterator[str]:
     """The text values of a state in order, those of JSON in a string included."""
-    if isinstance(state, str) and state[:1] in ("{", "["):
-        try:
-            state = json.loads(state)
-        except (ValueError, RecursionError):
-            yield str(state)
-            return
+    if isinstance(state, str):
+        state = _parsed(state)
     if isinstance(state, str):
         yield state
         return
@@ -331,14 +328,45 @@ def _texts(state: Any) -> Iterator[str]:
             stack.extend(reversed(list(value.values() if isinstance(value, Mapping) else value)))
 
 
+def _parsed(text: str) -> Any:
+    """A text, or what it holds where it is JSON, or JSON line by line."""
+    inner = text.lstrip("\ufeff \t\r\n")
+    if inner[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(inner)
+    except (ValueError, RecursionError):
+        pass  # not JSON as a whole
+    lines = [line for line in inner.splitlines() if line.strip()]
+    try:
+        return [json.loads(line) for line in lines] if len(lines) > 1 else text
+    except (ValueError, RecursionError):
+        return text
+
+
+def _without_code(match: re.Match[str]) -> str:
+    """Nothing for a line of code; the line where its words make it prose in brackets or so."""
+    line = match[0]
+    if match["sign"] is None:
+        return " "
+    if not line.isascii() and sum(map(str.isalpha, line)) >= 4:
+        return line
+    words = line.split()
+    plain = sum(len(word) > 1 and word.strip("()[]{};:,.!?\"'").isalpha() for word in words)
+    return line if plain >= (4 if "=" in line else 3) and plain * 2 >= len(words) else " "
+
+
 def _prose(text: str) -> str:
     """The text without what is no prose in it."""
+    if "\xa0" in text:
+        text = text.replace("\xa0", " ")
     if _NOISE.search(text):
         if "`" in text:
             text = _FENCE.sub(" ", text)
         if "//" in text or "." in text:
             text = _URL.sub(" ", text)
-        text = _CODE_LINE.sub(" ", text)
+        text = _CODE_LINE.sub(_without_code, text)
+        text = _ENDED_LINE.sub(_without_code, text)
         text = _TOKEN.sub(" ", text)
     return text.strip()
 

@@ -24,16 +24,16 @@ from jevlaya_lab.system_one.dispatch import ActiveHooks
 __all__ = ["announce", "run"]
 
 
-def announce(event: str, ctx: PredictContext, hooks: ActiveHooks) -> None:
+def announce(event: str, ctx: PredictContext, hooks: ActiveHooks) -> BaseException | None:
     """Run the one event of a route, a load or an eviction, as a part of the current call.
 
-    Raises:
-        BaseException: What a hook raised.
+    Returns:
+        What a hook raised.
     """
     outer = current_call()
     ctx.call_id = new_id() if outer is None else outer.call_id
     ctx.parent_run_id = None if outer is None else outer.run_id
-    _dispatch(hooks, event, ctx)
+    return _attempt(hooks, event, ctx)
 
 
 def run(
@@ -92,16 +92,10 @@ def _finish(
         ctx.error = failure
     first: BaseException | None = None
     for ctx in reversed(started):
-        own = 0.0
-        if failure is not None:
-            began = time.perf_counter()
-            _chain(failure, _attempt(hooks, "on_error", ctx))
-            own = time.perf_counter() - began
-        # Another run's hooks are not part of this one's time.
-        ctx.elapsed_ms = (stopped - ctx.started_at + own) * 1e3
-        if isinstance(ctx.results, (list, tuple)) and ctx.results:  # a hook may leave anything
-            ctx.usage = aggregate_usage(ctx.results)
-        later = _attempt(hooks, "on_predict_end", ctx)
+        try:
+            later = _end(ctx, hooks, failure, stopped)
+        except BaseException as exc:  # an interrupt between hooks: the others end all the same
+            later = exc
         if later is not None:
             if failure is not None:
                 _chain(failure, later)
@@ -110,6 +104,26 @@ def _finish(
             else:
                 _chain(first, later)
     return first
+
+
+def _end(
+    ctx: PredictContext, hooks: ActiveHooks, failure: BaseException | None, stopped: float
+) -> BaseException | None:
+    interrupt: BaseException | None = None
+    own = 0.0
+    try:
+        if failure is not None:
+            began = time.perf_counter()
+            _chain(failure, _attempt(hooks, "on_error", ctx))
+            own = time.perf_counter() - began
+        # Another run's hooks are not part of this one's time.
+        ctx.elapsed_ms = (stopped - ctx.started_at + own) * 1e3
+        if isinstance(ctx.results, (list, tuple)) and ctx.results:  # a hook may leave anything
+            ctx.usage = aggregate_usage(ctx.results)
+    except BaseException as exc:
+        interrupt = exc
+    later = _attempt(hooks, "on_predict_end", ctx)
+    return interrupt or later
 
 
 def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext) -> None:

@@ -5,7 +5,7 @@ Locks live in this room only. Its invariants:
 - ``_lock`` guards the tables below and is never held while a checkpoint is built, while a build is
   waited for, or while anybody else's code runs.
 - A name is resident (in ``_agents``), being built (in ``_builds``), or neither; it is in both only
-  while an agent that was attached during a build waits for that build to end.
+  for a moment at the end of a build, or while an agent is attached during one.
 - There is at most one build of a name at a time; whoever asks meanwhile gets its outcome.
 - Only the thread that entered a build takes it out again, whatever happened.
 - After every change at most ``max_loaded`` names are resident. An agent that somebody still uses
@@ -141,6 +141,7 @@ class CheckpointPool:
         self._sources: dict[str, Any] = {}
         self._agents: dict[str, Any] = {}
         self._builds: dict[str, _Build] = {}
+        self._attached: dict[str, None] = {}  # names whose agent came from outside
         for name, source in (sources or {}).items():
             self._sources[canonical(name)] = source
 
@@ -150,11 +151,11 @@ class CheckpointPool:
         Raises:
             UnknownCheckpoint: It stands for none; the message names the nearest.
         """
-        if type(name) is str and (name in self._sources or name in self._agents):
+        if type(name) is str and (name in self._sources or name in self._attached):
             return name
         key = canonical(name)
         with self._lock:
-            known = dict.fromkeys([*self._sources, *self._agents])
+            known = dict.fromkeys([*self._sources, *self._attached])
         if key in known:
             return key
         meant = self._aliases.get(key)
@@ -176,62 +177,61 @@ class CheckpointPool:
                 again.
         """
         key = self.resolve(name)
-        with self._lock:
-            if key in self._agents:
-                self._policy.used(key)
-                return Loaded(key, self._agents[key])
-            build = self._builds.get(key)
-            mine = build is None
-            if build is None:
-                if key not in self._sources:
+        build = _Build()
+        try:
+            with self._lock:
+                if key in self._agents:
+                    self._policy.used(key)
+                    return Loaded(key, self._agents[key])
+                source = self._sources.get(key)
+                if source is None and key not in self._builds:
                     raise UnknownCheckpoint(
                         f"checkpoint {key!r} was attached without a source and is gone; attach it "
                         "again, or register a source for it"
                     )
-                build = self._builds[key] = _Build()
-                source = self._sources[key]
-        if mine:
-            return self._finish(key, source, build)
-        if build.thread == threading.get_ident():
-            raise InvalidOption(f"the build of checkpoint {key!r} asks for this very checkpoint")
-        build.done.wait()
-        if build.error is not None:
-            raise_again(build.error)
-        with self._lock:
-            if self._agents.get(key) is build.agent:
-                self._policy.used(key)
-        return Loaded(key, build.agent)
-
-    def _finish(self, key: str, source: Any, build: _Build) -> Loaded:
-        began = time.perf_counter()
-        evicted: list[str] = []
-        built = False
-        try:
-            agent = self._build(key, source)
-            elapsed_ms = (time.perf_counter() - began) * 1e3
-            with self._lock:
-                if key in self._agents:  # attached meanwhile: that one wins
-                    agent = self._agents[key]
-                    self._policy.used(key)
-                else:
-                    built = True
-                    if self._sources.get(key) is source:  # still what the name stands for
-                        self._agents[key] = agent
-                        self._policy.used(key)
-                        evicted = self._evict(keep=key)
-            build.agent = agent
+                under_way = self._builds.setdefault(key, build)
+            if under_way is build:
+                return self._built(key, source, build)
         except BaseException as exc:
             build.error = exc
             raise
         finally:
-            with self._lock:
+            # Without the lock, and done here alone: whatever interrupts, nobody waits for ever.
+            if self._builds.get(key) is build:
                 del self._builds[key]
             build.done.set()
+        if under_way.thread == threading.get_ident():
+            raise InvalidOption(f"the build of checkpoint {key!r} asks for this very checkpoint")
+        under_way.done.wait()
+        if under_way.error is not None:
+            raise_again(under_way.error)
+        with self._lock:
+            if self._agents.get(key) is under_way.agent:
+                self._policy.used(key)
+        return Loaded(key, under_way.agent)
+
+    def _built(self, key: str, source: Any, build: _Build) -> Loaded:
+        began = time.perf_counter()
+        evicted: list[str] = []
+        agent = self._build(key, source)
+        elapsed_ms = (time.perf_counter() - began) * 1e3
+        with self._lock:
+            built = key not in self._agents
+            if not built:  # attached meanwhile: that one wins
+                agent = self._agents[key]
+                self._policy.used(key)
+            elif self._sources.get(key) is source:  # still what the name stands for
+                self._policy.used(key)
+                self._agents[key] = agent
+                self._attached.pop(key, None)
+                evicted = self._evict(keep=key)
+        build.agent = agent
         released = time.perf_counter()
         if evicted:
             release_memory()
         evicting_ms = (time.perf_counter() - released) * 1e3 if evicted else 0.0
-        elapsed_ms = elapsed_ms if built else 0.0
+        if not built:
+            elapsed_ms = 0.0
         return Loaded(key, agent, built, tuple(evicted), began, elapsed_ms, evicting_ms)
 
     def attach(self, name: str, agent: Any) -> tuple[str, bool]:
@@ -246,8 +246,9 @@ class CheckpointPool:
             key = canonical(name)
         with self._lock:
             replaced = self._agents.get(key, agent) is not agent
-            self._agents[key] = agent
             self._policy.used(key)
+            self._attached[key] = None  # the name stays known when the agent is gone
+            self._agents[key] = agent
             self._max_loaded = max(self._max_loaded, len(self._agents))
         if replaced:
             release_memory()
@@ -284,7 +285,7 @@ class CheckpointPool:
             with self._lock:
                 builds = [b for k, b in self._builds.items() if keys is None or k in keys]
                 if not builds:
-                    freed = [k for k in self._policy.order() if keys is None or k in keys]
+                    freed = [k for k in self._order() if keys is None or k in keys]
                     for key in freed:
                         self._remove(key)
                     return freed
@@ -318,6 +319,7 @@ class CheckpointPool:
         key = self.resolve(name)
         with self._lock:
             self._sources.pop(key, None)
+            self._attached.pop(key, None)
         freed = self._drop({key})
         if freed:
             release_memory()
@@ -327,21 +329,28 @@ class CheckpointPool:
     def registered(self) -> dict[str, Any]:
         """Sources by name; ``None`` for a name that only has an attached agent."""
         with self._lock:
-            return {**dict.fromkeys(self._agents), **self._sources}
+            return {**dict.fromkeys(self._attached), **self._sources}
+
+    def limit(self, value: int) -> None:
+        """Take ``max_loaded`` back to a value, or to what is resident where that is more."""
+        with self._lock:
+            self._max_loaded = max(value, len(self._agents))
 
     def is_loaded(self, key: str) -> bool:
         """Whether the checkpoint of a resolved name is resident."""
         return key in self._agents
 
     def source_of(self, key: str) -> Any:
-        """The source of a resolved name; ``None`` where there is none."""
+        """Where the agent of a resolved name comes from; ``None`` for one that was attached."""
+        if key in self._attached and key in self._agents:
+            return None
         return self._sources.get(key)
 
     @property
     def loaded(self) -> list[str]:
         """The resident names; the first one would be evicted next."""
         with self._lock:
-            return self._policy.order()
+            return self._order()
 
     @property
     def max_loaded(self) -> int:
@@ -362,13 +371,18 @@ class CheckpointPool:
     def _evict(self, keep: str | None = None) -> list[str]:
         evicted = []
         while len(self._agents) > self._max_loaded:
-            victim = next(name for name in self._policy.order() if name != keep)
+            victim = next(name for name in self._order() if name != keep)
             self._remove(victim)
             evicted.append(victim)
         return evicted
 
+    def _order(self) -> list[str]:
+        """The policy's order of what is really resident, also where an interrupt came between."""
+        order = [key for key in self._policy.order() if key in self._agents]
+        return [*(key for key in self._agents if key not in order), *order]
+
     def _remove(self, key: str) -> None:
-        del self._agents[key]
+        self._agents.pop(key, None)
         self._policy.removed(key)
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.asking import check_agent
 from jevlaya_lab.system_one.call_tree import OneCall
+from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import CheckpointError, InvalidOption
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
@@ -69,7 +70,7 @@ class Residency(HookRegistry):
             hooks, on_predict_start, on_predict_end, hooks_raise, hooks_concurrent, hooks_timeout
         )
         sources, usual = starting_sources(models, standalone_repos)
-        named = {self._key(name): source for name, source in sources.items()}
+        named = self._by_key(sources)
         self._pool = CheckpointPool(self._build, named, max_loaded=max_loaded, policy=policy)
         self.device = device
         self.token = token
@@ -137,8 +138,13 @@ class Residency(HookRegistry):
         """Load these, or all with a source; ``max_loaded`` is raised so that none goes (L-34)."""
         if isinstance(names, str):
             names = [names]
-        for name in self._pool.make_room(names):
-            self.load(name)
+        before = self.max_loaded
+        try:
+            for name in self._pool.make_room(names):
+                self.load(name)
+        except BaseException:
+            self._pool.limit(before)
+            raise
         return self
 
     def unload(self, name: str | None = None) -> None:
@@ -189,7 +195,7 @@ class Residency(HookRegistry):
             name: {
                 "source": None if source is None else str(source),
                 "description": None if source is None else source.description,
-                "stand_in": source is not None and source.stand_in,
+                "stand_in": (at := self._pool.source_of(name)) is not None and at.stand_in,
             }
             for name, source in self._pool.registered.items()
         }
@@ -213,6 +219,17 @@ class Residency(HookRegistry):
     def max_loaded(self, value: int) -> None:
         began = time.perf_counter()
         self._announce_evictions(self._pool.set_max_loaded(value), began)
+
+    @classmethod
+    def _by_key(cls, sources: Mapping[str, Source]) -> dict[str, Source]:
+        given: dict[str, str] = {}
+        named: dict[str, Source] = {}
+        for name, source in sources.items():
+            key = cls._key(name)
+            if key in given and name != given[key] and not named[key].stand_in:
+                raise InvalidOption(f"models names {key!r} twice: as {given[key]!r} and {name!r}")
+            given[key], named[key] = name, source
+        return named
 
     @staticmethod
     def _key(name: Any) -> str:
@@ -242,27 +259,28 @@ class Residency(HookRegistry):
             ) from exc
 
     def _announce_load(self, loaded: Loaded) -> None:
-        hooks = self.active_hooks()
-        if not hooks.entries:
-            return
-        with OneCall():
-            ended = loaded.began + loaded.elapsed_ms / 1e3
-            for name in loaded.evicted:
-                ctx = self._context("evict", name, ended, loaded.evicting_ms)
-                lifecycle.announce("on_evict", ctx, hooks)
-            ctx = self._context("load", loaded.name, loaded.began, loaded.elapsed_ms)
-            ctx.agent = loaded.agent
-            lifecycle.announce("on_load", ctx, hooks)
+        ended = loaded.began + loaded.elapsed_ms / 1e3
+        gone = [self._context("evict", n, ended, loaded.evicting_ms) for n in loaded.evicted]
+        ctx = self._context("load", loaded.name, loaded.began, loaded.elapsed_ms)
+        ctx.agent = loaded.agent
+        self._announce([*gone, ctx])
 
     def _announce_evictions(self, names: Iterable[str], began: float) -> None:
         elapsed_ms = (time.perf_counter() - began) * 1e3
+        self._announce([self._context("evict", name, began, elapsed_ms) for name in names])
+
+    def _announce(self, contexts: Iterable[PredictContext]) -> None:
+        """Run the event of each; the first error is raised after all have run, as in L-28."""
         hooks = self.active_hooks()
+        first: BaseException | None = None
         if not hooks.entries:
             return
         with OneCall():
-            for name in names:
-                ctx = self._context("evict", name, began, elapsed_ms)
-                lifecycle.announce("on_evict", ctx, hooks)
+            for ctx in contexts:
+                error = lifecycle.announce(f"on_{ctx.scope}", ctx, hooks)
+                first = error if first is None else first
+        if first is not None:
+            raise_again(first)
 
     def _context(self, scope: str, name: str, began: float, elapsed_ms: float) -> PredictContext:
         return PredictContext(

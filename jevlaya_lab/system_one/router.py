@@ -20,6 +20,7 @@ from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.answering import Asked, answer_alone, answer_together, only_result
 from jevlaya_lab.system_one.asking import ask_long, ask_one
 from jevlaya_lab.system_one.call_tree import OneCall
+from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.decoding import apply_min_confidence, check_min_confidence
 from jevlaya_lab.system_one.dispatch import ActiveHooks
@@ -369,7 +370,7 @@ class Router(Residency):
             decisions = self._route_all(read, active, explain=False)
             for name, members in self._by_checkpoint(decisions).items():
                 # A hook may have given one object to all; each request has a decision of its own.
-                asked = [(i, Asked(read[i], RouteDecision(decisions[i]))) for i in members]
+                asked = [Asked(read[i], RouteDecision(decisions[i]), i) for i in members]
                 found = self._answer_group(name, asked, active, given, thresholds)
                 for i, result in zip(members, found, strict=True):
                     results[i] = result
@@ -409,7 +410,9 @@ class Router(Residency):
             scope="route",
             entry="route",
         )
-        lifecycle.announce("on_route", ctx, hooks)
+        error = lifecycle.announce("on_route", ctx, hooks)
+        if error is not None:
+            raise_again(error)
         decision = ctx.decision
         if not isinstance(decision, (dict, Mapping)) or "model" not in decision:
             which = "" if number is None else f"request {number}: "
@@ -417,6 +420,7 @@ class Router(Residency):
                 f"{which}the on_route hooks left {decision!r} where a decision belongs, "
                 "a dict such as {'model': 'english'}"
             )
+        _of_request(number, policy.resolve, decision["model"])
         return decision
 
     def _route_all(
@@ -469,25 +473,24 @@ class Router(Residency):
     def _answer_group(
         self,
         name: str,
-        numbered_requests: Sequence[tuple[int, Asked]],
+        asked: Sequence[Asked],
         hooks: ActiveHooks,
         options: Mapping[str, Any],
         thresholds: Any,
     ) -> list[dict[str, Any]]:
         """The results of all requests that go to one checkpoint, which nothing holds afterwards."""
         if not self._pool.is_loaded(name):
-            self._check_before_build([(i, each.request) for i, each in numbered_requests], hooks)
+            self._check_before_build([(each.number, each.request) for each in asked], hooks)
         agent = self.load(name)
-        all_asked = [asked for _, asked in numbered_requests]
         started: list[PredictContext] = []
 
         def work(runs: Sequence[PredictContext]) -> None:
             started.extend(runs)
-            answer_together(runs, all_asked, agent, options)
+            answer_together(runs, asked, agent, options)
             for ctx in runs:
                 ctx.results = apply_min_confidence(ctx.results, thresholds)
 
-        contexts = (self._run_of(asked, name, agent, "predict_batch") for asked in all_asked)
+        contexts = (self._run_of(each, name, agent, "predict_batch") for each in asked)
         lifecycle.run(contexts, hooks, work)
         return [only_result(ctx) for ctx in started]
 

@@ -65,6 +65,13 @@ class RouteDecision(dict[str, Any]):
     workflow: str | None
     stand_in: bool
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def copy(self) -> RouteDecision:
+        """Another decision with the same items."""
+        return RouteDecision(self)
+
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
@@ -182,7 +189,7 @@ def is_english_code(code: Any, name: str = "lang") -> bool | None:
 
 def _by_language(found: Detection, default: str) -> tuple[str, str]:
     if found.n_letters == 0:
-        return default, f"there are no letters in the state; using the default, {default!r}"
+        return default, f"there is no text to tell a language by; using the default, {default!r}"
     if found.is_english is None:
         return default, f"the language cannot be told; using the default, {default!r}"
     if found.is_english:

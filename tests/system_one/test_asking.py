@@ -161,3 +161,56 @@ def test_hooks_of_router_predict_long_see_the_state_as_it_was_given(tmp_path: An
     for bad in ({"window": 0}, {"stride": "x"}, {"batch_size": -1}, {"aggregate": "mean"}):
         with pytest.raises(InvalidOption, match=next(iter(bad))):
             router.predict_long("s", QUESTIONS, **bad)
+
+
+def test_a_language_that_names_none_leaves_the_detected_one(tmp_path: Any) -> None:
+    """L-23: as for routing, ``und``, ``C`` and blanks say nothing."""
+    router = Router(
+        {"multilingual": make_checkpoint(tmp_path / "c")},
+        agent_kwargs={"lang_temperatures": {"de": {"temperature": [5.0, 5.0, 5.0]}}},
+    )
+    plain = router.predict(GERMAN, QUESTIONS)["answers"]
+
+    for lang in ("und", "C", "  "):
+        assert router.predict(GERMAN, QUESTIONS, lang=lang)["answers"] == plain
+    assert router.predict(GERMAN, QUESTIONS, lang="fr")["answers"] != plain
+
+
+def test_the_agents_own_result_is_left_as_it_was() -> None:
+    """L-18: an agent, or a cache of its hooks, may keep what it gave."""
+
+    class Keeps(Old):
+        kept = _result("x")
+
+        def system_one(self, state: Any, questions: Any) -> dict[str, Any]:
+            return self.kept
+
+        def predict_batch(self, states: Any, questions: Any) -> list[dict[str, Any]]:
+            return [self.kept for _ in states]
+
+    router = StubRouter()
+    router.attach("english", Keeps())
+    hints: list[dict[str, Any]] = [{"model": "english"}, {"lang": "en"}]
+    requests = [{"state": "x", "questions": QUESTIONS, **hint} for hint in hints]
+
+    first, second = router.predict_batch(requests)
+    router.predict("x", QUESTIONS, lang="en")
+
+    assert first["routing"]["reason"] == "explicit model='english'"
+    assert second["routing"]["reason"] == "explicit lang='en'"
+    assert "routing" not in Keeps.kept
+
+
+def test_an_asynchronous_agent_is_named_as_such() -> None:
+    class Slow:
+        async def system_one(self, state: Any, questions: Any) -> dict[str, Any]:
+            return _result(state)
+
+        async def predict_batch(self, states: Any, questions: Any) -> list[dict[str, Any]]:
+            return [_result(state) for state in states]
+
+    router = with_agent(Slow())
+    with pytest.raises(InvalidResult, match="the methods of Slow are asynchronous"):
+        router.predict("s", QUESTIONS, model="mine")
+    with pytest.raises(InvalidResult, match="the methods of Slow are asynchronous"):
+        router.predict_batch([{"state": "s", "questions": QUESTIONS, "model": "mine"}])

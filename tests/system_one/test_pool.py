@@ -241,7 +241,9 @@ def test_an_attached_agent_without_a_source_cannot_come_back() -> None:
 
     pool.unload("mine")
 
-    with pytest.raises(UnknownCheckpoint, match="no checkpoint 'mine' is registered"):
+    with pytest.raises(
+        UnknownCheckpoint, match="checkpoint 'mine' was attached without a source and is gone"
+    ):
         pool.load("mine")
 
 

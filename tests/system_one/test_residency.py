@@ -406,3 +406,73 @@ def test_what_cannot_answer_is_not_attached(thing: Any) -> None:
     with pytest.raises(InvalidInput, match="attach takes an agent"):
         router.attach("mine", thing)
     assert "mine" not in router.registered
+
+
+def test_an_attached_agent_is_no_stand_in() -> None:
+    router = StubRouter()
+    router.attach("multilingual", StubAgent())
+
+    decision = router.route("Guten Morgen, wie geht es Ihnen heute?")
+
+    assert (decision.repo, decision.stand_in) == (None, False)
+    assert "stand-in" not in decision.reason
+    assert router.registered["multilingual"]["stand_in"] is False
+    router.unload("multilingual")
+    assert router.route("Guten Morgen, wie geht es Ihnen heute?").stand_in is True
+
+
+def test_the_name_of_an_attached_agent_stays_known_when_it_is_gone() -> None:
+    router = StubRouter(max_loaded=1)
+    router.attach("mine", StubAgent())
+    router.default = "mine"
+    router.load("english")
+
+    assert router.route("ok").model == "mine"
+    with pytest.raises(UnknownCheckpoint, match="'mine' was attached without a source and is gone"):
+        router.predict("ok", QUESTIONS)
+    router.default = "english"
+    router.unregister("mine")
+    with pytest.raises(UnknownCheckpoint, match="no checkpoint 'mine'"):
+        router.load("mine")
+
+
+def test_a_router_is_no_agent() -> None:
+    with pytest.raises(InvalidInput, match="got a router"):
+        StubRouter().attach("english", StubRouter())
+
+
+def test_a_failing_hook_does_not_keep_the_other_events_from_being_announced() -> None:
+    """L-28, L-31: all are announced, then the first error is raised."""
+    hook = RouterRecorder(evict=fails_with(RuntimeError("odd")))
+    router = StubRouter(max_loaded=1, hooks=hook)
+    router.load("english")
+    with pytest.raises(RuntimeError, match="odd"):
+        router.load("multilingual")
+    assert hook.log[1:] == ["hook.evict english", "hook.load multilingual"]
+
+    router.max_loaded = 3
+    router.preload()
+    hook.log.clear()
+    with pytest.raises(RuntimeError, match="odd"):
+        router.unload()
+    assert len(hook.log) == 3
+    assert router.loaded == []
+
+
+def test_a_failing_preload_leaves_max_loaded_as_it_was() -> None:
+    router = StubRouter(first={"typed-decisions": lambda: 1 / 0}, max_loaded=1)
+
+    with pytest.raises(ZeroDivisionError):
+        router.preload()
+
+    assert router.max_loaded == len(router.loaded) == 2
+    router.unload()
+    router.max_loaded = 1
+    with pytest.raises(ZeroDivisionError):
+        router.preload(["typed"])
+    assert router.max_loaded == 1
+
+
+def test_one_checkpoint_under_two_of_its_names_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="names 'english' twice: as 'english' and 'en'"):
+        Router({"en": "a", "english": "b"})

@@ -9,9 +9,10 @@ import pytest
 from fakes import QUESTIONS, SKIPPED, Recorder, RouterRecorder, StubAgent, StubRouter, fails_with
 from tiny import make_checkpoint
 
+from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.agent import Agent
 from jevlaya_lab.system_one.context import PredictContext
-from jevlaya_lab.system_one.errors import InvalidOption, InvalidResult
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidResult
 from jevlaya_lab.system_one.router import Router
 
 ENGLISH = "I was charged twice and would like to have my money back."
@@ -456,3 +457,40 @@ def test_fails_with_reaches_the_caller_unchanged_from_a_batch() -> None:
         StubRouter().predict_batch([ask("a")], hooks=Recorder(start=fails_with(failure)))
 
     assert caught.value is failure
+
+
+def test_bad_input_is_named_by_its_request_also_where_the_agent_finds_it(router: Router) -> None:
+    bad: dict[str, Any] = {"q": {"type": "riddle", "instructions": "x"}}
+    ring: dict[str, Any] = {"q": {"type": "noul", "instructions": []}}
+    ring["q"]["instructions"].append(ring["q"]["instructions"])
+    router.preload(["english"])
+
+    for request, message in (
+        ({"state": float("nan"), "questions": QUESTIONS}, "request 3: state 0 is nan"),
+        ({"state": "d", "questions": bad}, "request 3: question 'q'"),
+        ({"state": "d", "questions": ring}, "request 3: question 'q'"),
+    ):
+        batch = [*[ask(s) for s in "abc"], {**request, "model": "english"}]
+        with pytest.raises(InvalidInput, match=message):
+            router.predict_batch(batch)
+    with pytest.raises(InvalidResult, match="where a list with one result belongs"):
+        router.predict_batch([ask("a")], on_predict_start=lambda ctx: setattr(ctx, "results", 5))
+
+
+def test_an_interrupt_between_two_ends_keeps_none_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """L-28: whatever comes between."""
+    log: list[str] = []
+    real, calls = lifecycle.aggregate_usage, iter([0, 1, 2])
+
+    def interrupted(results: Any) -> Any:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        return real(results)
+
+    monkeypatch.setattr(lifecycle, "aggregate_usage", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        StubRouter().predict_batch([ask(s) for s in "abc"], hooks=Named(log))
+
+    assert log[6:] == ["hook.end c", "hook.end b", "hook.end a"]

@@ -111,8 +111,8 @@ def test_a_guess_is_not_asked_where_something_before_it_decides() -> None:
         ("返金をお願いします。二重に請求されました。", "multilingual", "Hiragana"),
         ("Σας παρακαλώ να μου επιστρέψετε τα χρήματα.", "multilingual", "100 % of the letters"),
         (f"{ENGLISH} {GERMAN}", "multilingual", "a part of the text is English, a part reads as"),
-        ("", "english", "there are no letters in the state; using the default, 'english'"),
-        ("12345 ✓", "english", "no letters"),
+        ("", "english", "there is no text to tell a language by; using the default, 'english'"),
+        ("12345 ✓", "english", "no text to tell a language by"),
         ("ok", "english", "the language cannot be told; using the default, 'english'"),
     ],
 )
@@ -207,3 +207,36 @@ def test_an_attached_agent_has_no_repo() -> None:
 
 def test_the_same_input_gives_the_same_decision() -> None:
     assert route(GERMAN) == route(GERMAN)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        f"(Weitergeleitet) {GERMAN}",
+        "[URGENT] Ich warte seit Wochen auf mein Paket.",
+        f"{GERMAN[:-1]};",
+        f"Betreff={GERMAN}",
+        "(Вопрос) Где мой заказ?",
+        "[图片] 我的订单在哪里？",
+        f'  {{"text": "{GERMAN}"}}',
+        f'\ufeff{{"text": "{GERMAN}"}}',
+        f'{{"text": "{GERMAN}"}}\n{{"text": "{GERMAN}"}}',
+        GERMAN.replace(" ", "\xa0"),
+    ],
+)
+def test_prose_in_brackets_or_json_by_lines_is_read(state: str) -> None:
+    assert route(state).model == "multilingual"
+
+
+@pytest.mark.parametrize(
+    "code", ["x = foo(bar);", "});", "{", "total = price * quantity", "[1, 2, 3]", "foo(a, b) {"]
+)
+def test_code_says_nothing_of_a_language(code: str) -> None:
+    assert "no text to tell a language by" in route(code).reason
+
+
+def test_a_key_can_be_set_by_attribute_and_a_copy_stays_a_decision() -> None:
+    decision = route(GERMAN)
+    decision.model = "english"
+
+    assert decision["model"] == decision.copy().model == "english"
