@@ -1,7 +1,7 @@
 """The main job: ask three typed questions about support tickets and see how it went.
 
 Run it from the project's folder: python examples/demo.py
-It reads data/support_tickets.csv and writes answers.csv, trace.csv and lifecycle.png to out/.
+It reads data/support_tickets.csv and writes the answers, the trace and a picture to out/.
 """
 
 from __future__ import annotations
@@ -92,11 +92,15 @@ def main() -> None:
     )
     shown = ["scope", "model", "n_runs", "p50_ms", "p95_ms", "encode_ms", "forward_ms"]
     print(trace.summary()[shown].round(1).fillna("").to_string(index=False))
-    write_csv(answers, OUT / "answers.csv", index=True)
+    write_csv(answers, OUT / "answers.csv")
     lab.trace.to_csv(OUT / "trace.csv")
+    lab.trace.to_chrome(OUT / "trace.json")
     lab.lifecycle(agents["run_id"].iloc[0]).save(OUT / "lifecycle.png")
-    names = ("answers.csv", "trace.csv", "trace.events.csv", "lifecycle.png")
-    print("\nWritten: " + ", ".join(str(OUT / name) for name in names))
+    print(f"\nWritten to {OUT}/:")
+    print("  answers.csv       the answers; answers.schema.json holds their types")
+    print("  trace.csv         one row per run; beside it calls, events and trace.schema.json")
+    print("  trace.json        the same as a timeline for https://ui.perfetto.dev")
+    print("  lifecycle.png     one run as a picture")
 
 
 def agreement(truth: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:

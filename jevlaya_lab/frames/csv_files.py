@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -307,7 +308,8 @@ def _frame(rows: Sequence[list[str]], spec: Mapping[str, Any]) -> pd.DataFrame:
     if len(body) != n_rows or any(len(row) != width for row in rows):
         found = f"{len(body)} rows of {max((len(row) for row in rows), default=0)} cells"
         raise ValueError(f"it has {found} where {n_rows} of {width} belong")
-    cells: Sequence[Sequence[str]] = list(zip(*body, strict=True)) or [()] * width
+    # zip(*body) takes three times as long for a million rows
+    cells = [list(map(itemgetter(i), body)) for i in range(width)]
     index = _read_axis(index_spec, cells[: len(levels)])
     arrays = list(map(_read_column, column_specs, cells[len(levels) :]))
     labels = spec["labels"]

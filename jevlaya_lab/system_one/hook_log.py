@@ -68,6 +68,9 @@ def snapshot(ctx: Any) -> Snapshot:
 
 
 def _changed(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    # Most hooks change nothing, and recorders ask about each one.
+    if all(map(is_, before[0], after[0])) and all(map(_same_items, before[1:], after[1:])):
+        return ()
     found = []
     for i, name in enumerate(_FIELDS):
         changed = before[0][i] is not after[0][i]
@@ -79,8 +82,10 @@ def _changed(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 
 
 def _same_items(old: Any, new: Any) -> bool:
+    if old is new:  # which two copies are only where there was nothing to copy
+        return True
     if old is None or new is None:
-        return old is new
+        return False
     if len(old) != len(new) or not all(map(is_, old, new)):
         return False
     return not isinstance(old, dict) or all(map(is_, old.values(), new.values()))

@@ -168,7 +168,7 @@ def read_events(
             EventRecord(event, None, None, None, (at - began) * 1e3, None, None, None)
             for event, at in sightings
         )
-    own += "."
+    prefix = own + "."
     by_event: dict[str, list[HookCall]] = {}
     for call in log.calls(began):
         by_event.setdefault(call.event, []).append(call)
@@ -176,12 +176,14 @@ def read_events(
     found: list[EventRecord] = []
     for event in (*by_event, *(event for event in seen if event not in by_event)):
         calls = by_event.get(event, [])
-        others = [call for call in calls if call.hook != own[:-1] and not call.hook.startswith(own)]
+        others = [c for c in calls if c.hook != own and not c.hook.startswith(prefix)]
         at = calls[0].at_ms if calls else seen[event]
         spent = others[-1].at_ms + others[-1].elapsed_ms - others[0].at_ms if others else 0.0
         found.append(EventRecord(event, None, None, None, at, spent, None, None))
         found += [
-            EventRecord(*call[:7], call.error.partition(":")[0] if call.error else None)
+            EventRecord._make(call)
+            if call.error is None
+            else EventRecord(*call[:7], call.error.partition(":")[0])
             for call in others
         ]
     return tuple(found)

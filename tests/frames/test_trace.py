@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
+import jevlaya_lab
 from jevlaya_lab import Agent, BaseHook, Lab, Noul, PredictContext, TraceRecorder
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.schema import CALLS, EVENTS, FRAMES, RUNS
@@ -55,6 +59,16 @@ def test_the_columns_are_of_the_kinds_that_the_contract_names():
     assert str(RUNS["skipped"]) == str(RUNS["routing_stand_in"]) == "boolean"
     assert EVENTS["event"].ordered
     assert EVENTS["origin"].ordered
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_column_is_explained(name):
+    text = (Path(jevlaya_lab.__file__).parents[1] / "docs" / "traces.md").read_text(
+        encoding="utf-8"
+    )
+    section = text.split(f"### `trace.{name}`")[1].split("\n#")[0]
+    cells = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
+    assert re.findall(r"`(\w+)`", cells) == [column for column in FRAMES[name]]
 
 
 def test_what_does_not_exist_is_missing_and_not_made_up():
