@@ -76,8 +76,8 @@ def main() -> None:
     right = answers["department"].astype("object") == tickets["department"]
     print(
         f"\n{sent.mean():.3f} of the tickets went where their language belongs; the detector named "
-        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names. They "
-        f"are small and English: {right[~english].mean():.3f} of the departments\nof the other "
+        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names. They"
+        f" are small and English: {right[~english].mean():.3f} of the departments\nof the other "
         "languages are right. What else they can and cannot do is in\n"
         "jevlaya_lab/checkpoints/embedded/README.md."
     )
@@ -86,8 +86,8 @@ def main() -> None:
     agents = runs[runs["scope"] == "agent"]
     print(
         f"\n{len(calls)} calls took {calls['elapsed_ms'].sum() / 1000:.1f} s, with "
-        f"{calls['n_loads'].sum()} checkpoints loaded and {agents['forward_ms'].sum() / 1000:.1f} s "
-        f"in the network;\n{agents['input_tokens'].sum()} input tokens, "
+        f"{calls['n_loads'].sum()} checkpoints loaded and {agents['forward_ms'].sum() / 1000:.1f} s"
+        f" in the network;\n{agents['input_tokens'].sum()} input tokens, "
         f"{agents['padded_tokens'].sum()} of padding. Where the time went:\n"
     )
     shown = ["scope", "model", "n_runs", "p50_ms", "p95_ms", "encode_ms", "forward_ms"]
