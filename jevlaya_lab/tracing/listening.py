@@ -75,7 +75,7 @@ class Listening:
         given = listed(hooks)
         starts, ends = listed(on_predict_start), listed(on_predict_end)
         if self._foreign:
-            # Positions as dispatch counts them here, with those of the two adapters.
+            # Positions as dispatch counts them for ours, the adapters and methods below included.
             first = len(getattr(target, "hooks", ())) + (self._scope == "router")
             n = first + len(given) + 1
             given = [
@@ -83,7 +83,7 @@ class Listening:
                 for i, hook in enumerate(given)
             ]
             starts = [timed_function(f, "on_predict_start", n + i) for i, f in enumerate(starts)]
-            n += len(starts)
+            n += len(starts) + 1
             ends = [timed_function(f, "on_predict_end", n + i) for i, f in enumerate(ends)]
         # As functions the recorder's methods come last, behind those of the caller.
         self.hooks = {
