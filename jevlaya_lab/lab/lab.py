@@ -13,7 +13,7 @@ from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
-from jevlaya_lab.lab.replay import Replay, replay
+from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.results import Shape, result_frames
 from jevlaya_lab.lab.rows import Rows, read_rows
 from jevlaya_lab.system_one.encoding import check_count
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab"]
 
 
-class Lab:
+class Lab(Judging):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
@@ -259,42 +259,6 @@ class Lab:
             )
         self.routing = decisions_frame(decisions, index, explain=explain)
         return self.routing
-
-    def replay(
-        self,
-        trace: Trace,
-        other: Any = None,
-        *,
-        hooks: HookArg = None,
-        tolerance: float = 1e-3,
-        progress: bool = True,
-    ) -> Replay:
-        """Ask the requests of a recorded trace again, and see what changed.
-
-        Only what somebody asked for is asked again: not the agent's runs inside a router's, nor
-        what hooks asked. Each run is a call of its own, one after the other, with the states and
-        questions as the recorder saw them (behind the hooks of then), the token budgets, and the
-        ``model``, ``task`` or ``lang`` that a router had been told; other options are not in a
-        trace. A run that fails is kept with its error. ``lab.trace`` and ``lab.answers`` stay as
-        they are.
-
-        Args:
-            trace: One with its text: of a Lab or recorder with ``capture="text"``, or read back
-                with ``read_trace_csv`` or ``read_trace_parquet``.
-            other: Whom to ask: a Lab, an agent or a router, of this package or ``laya``'s;
-                ``None`` asks this Lab's.
-            hooks: Hooks for these calls.
-            tolerance: How far a score or a probability may move and count as unchanged.
-            progress: Show a progress bar.
-
-        Returns:
-            ``.answers`` and ``.timings`` before and after, and ``.summary()`` in words.
-
-        Raises:
-            InvalidInput: The trace holds no text, or ``other`` is none of these.
-        """
-        target = self.agent if other is None else other.agent if isinstance(other, Lab) else other
-        return replay(trace, check_target(target), hooks, progress, tolerance)
 
     @property
     def trace(self) -> Trace:
