@@ -76,7 +76,7 @@ class Listening:
         starts, ends = listed(on_predict_start), listed(on_predict_end)
         if self._foreign:
             # Positions as dispatch counts them for ours, the adapters and methods below included.
-            first = len(getattr(target, "hooks", ())) + (self._scope == "router")
+            first = len(getattr(target, "hooks", ())) + 1
             n = first + len(given) + 1
             given = [
                 hook if _is_no_hook(hook) else timed_hook(hook, first + i, "call")
@@ -99,9 +99,8 @@ class Listening:
         self._token = _CURRENT.set(self)
         if self._foreign:
             self._time(self._target)
-        if self._scope == "router":
-            self._install(self._target, _OfRouter(self))
-        else:
+        self._install(self._target, _OfTarget(self))
+        if self._scope == "agent":
             self._read_temperatures("", self._target)
         return self
 
@@ -205,8 +204,8 @@ class _OfCall(_Adapter):
             recorder.on_error(ctx)
 
 
-class _OfRouter(_Adapter):
-    """Is installed on the router: its loads and evictions, and what hooks ask of it meanwhile."""
+class _OfTarget(_Adapter):
+    """Is installed on what is called: loads and evictions, and what hooks ask of it meanwhile."""
 
     def on_load(self, ctx: Any) -> None:
         if recorder := self._heard(ctx, "load", "load"):
@@ -234,7 +233,7 @@ class _OfRouter(_Adapter):
             recorder.on_predict_end(ctx)
 
     def _of_a_hook(self, ctx: Any) -> TraceRecorder | None:
-        """The recorder, for what a hook asks of the router; the call itself is heard elsewhere."""
+        """The recorder, for what a hook asks of the target; the call itself is heard elsewhere."""
         listening = self._listening
         parent = ctx.__dict__.get("parent_run_id")
         nested = "timings" in ctx.__dict__ and parent != listening._outer
@@ -262,7 +261,7 @@ class _OfAgent(_Adapter):
 
 
 # The recorder leaves its own calls out of a trace, by this name.
-for _adapter in (_OfCall, _OfRouter, _OfAgent):
+for _adapter in (_OfCall, _OfTarget, _OfAgent):
     _adapter.__qualname__ = TraceRecorder.__qualname__
 
 

@@ -95,6 +95,21 @@ def test_what_a_hook_asks_of_the_router_is_in_the_tree(lab):
     assert lab.trace.calls["n_requests"].tolist() == [1]
 
 
+def test_what_a_hook_asks_of_the_agent_is_in_the_tree():
+    lab = Lab(make_agent())
+
+    def ask(ctx):
+        if ctx.states == ["a"]:
+            ctx.agent.predict("inner", QUESTIONS)
+
+    lab.predict(["a"], QUESTIONS, on_predict_start=ask)
+    outer, inner = lab.trace.runs.itertuples()
+    assert inner.parent_run_id == outer.run_id
+    assert inner.call_id == outer.call_id
+    assert lab.trace.calls["n_requests"].tolist() == [1]
+    assert lab.agent.hooks == []
+
+
 def test_others_who_use_the_router_meanwhile_are_not_noted(lab):
     def meanwhile(_):
         promptly(lab.agent.predict, "other", QUESTIONS, "english")
