@@ -8,6 +8,7 @@ import laya
 import laya.agent
 import pandas as pd
 import pytest
+from fakes import start_thread
 from tiny import make_checkpoint
 
 from jevlaya_lab import Agent, BaseHook, Choice, Lab, Noul, Router, Score
@@ -281,6 +282,32 @@ def test_under_a_timeout_laya_runs_hooks_on_another_thread_and_all_is_noted(fold
     scopes = lab.trace.runs["scope"].tolist()
     assert scopes == ["route", "route", "load", "router", "router", "agent"]
     assert lab.trace.calls["n_requests"].tolist() == [2]
+
+
+def test_threads_may_call_one_lab_over_layas_router_at_once(folders):
+    hook = Watch()
+    router = laya.Router(folders, device="cpu", default="english", hooks=[hook])
+    for name in folders:
+        router.load(name)
+    lab, frames = Lab(router), {}
+
+    def call(k):
+        for i in range(3):
+            states = pd.Series([f"{k} {i}", "b"], index=[k, i])
+            frames[k, i] = lab.predict(states, QUESTIONS, model=NAMES[k % 2])
+
+    threads = [start_thread(call, k) for k in range(4)]
+    for thread in threads:
+        thread.join(60)
+    assert {key: frame.index.tolist() for key, frame in frames.items()} == {
+        (k, i): [k, i] for k in range(4) for i in range(3)
+    }
+    trace = lab.trace
+    assert trace.calls["n_requests"].tolist() == [2] * 12
+    assert trace.runs["scope"].value_counts().to_dict() == {"route": 24, "router": 24, "agent": 12}
+    assert trace.runs["call_id"].notna().all()
+    assert router.hooks == [hook]
+    assert [list(router.load(name).hooks) for name in folders] == [[], []]
 
 
 def test_what_laya_refuses_is_refused(folders):
