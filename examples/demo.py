@@ -76,25 +76,25 @@ def main() -> None:
     right = answers["department"].astype("object") == tickets["department"]
     print(
         f"\n{sent.mean():.3f} of the tickets went where their language belongs; the detector named "
-        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names. They"
-        f" are small and English: {right[~english].mean():.3f} of the departments\nof the other "
-        "languages are right. What else they can and cannot do is in\n"
+        f"the language of {named.mean():.3f}.\nThe embedded weights stand in under both names; "
+        f"they are small and English: of the other\nlanguages {right[~english].mean():.3f} of the "
+        "departments are right. What else they can and cannot do is in\n"
         "jevlaya_lab/checkpoints/embedded/README.md."
     )
     trace = lab.trace
     calls, runs = trace.calls, trace.runs
     agents = runs[runs["scope"] == "agent"]
+    seconds, forward = calls["elapsed_ms"].sum() / 1000, agents["forward_ms"].sum() / 1000
     print(
-        f"\n{len(calls)} calls took {calls['elapsed_ms'].sum() / 1000:.1f} s, with "
-        f"{calls['n_loads'].sum()} checkpoints loaded and {agents['forward_ms'].sum() / 1000:.1f} s"
-        f" in the network;\n{agents['input_tokens'].sum()} input tokens, "
+        f"\n{len(calls)} calls took {seconds:.1f} s, with {calls['n_loads'].sum()} checkpoints "
+        f"loaded and {forward:.1f} s in the network;\n{agents['input_tokens'].sum()} input tokens, "
         f"{agents['padded_tokens'].sum()} of padding. Where the time went:\n"
     )
     shown = ["scope", "model", "n_runs", "p50_ms", "p95_ms", "encode_ms", "forward_ms"]
     print(trace.summary()[shown].round(1).to_string(index=False, na_rep=""))
     write_csv(answers, OUT / "answers.csv")
-    lab.trace.to_csv(OUT / "trace.csv")
-    lab.trace.to_chrome(OUT / "trace.json")
+    trace.to_csv(OUT / "trace.csv")
+    trace.to_chrome(OUT / "trace.json")
     lab.lifecycle(agents["run_id"].iloc[0]).save(OUT / "lifecycle.png")
     print(f"\nWritten to {OUT}/:")
     print("  answers.csv       the answers; answers.schema.json holds their types")

@@ -58,13 +58,16 @@ def encoder_config(kind: str) -> Any:
     )
 
 
-def make_checkpoint(folder: Path, kind: str = "bert", *, seed: int = 0, **config: Any) -> Path:
+def make_checkpoint(
+    folder: Path, kind: str = "bert", *, seed: int = 0, shape: Any = None, **config: Any
+) -> Path:
     """Write a checkpoint folder.
 
     Args:
         folder: Where.
         kind: One of ``KINDS``; ``minilm`` has the real encoder's weights under a random head.
         seed: Of the random weights.
+        shape: Another config of the encoder than the kind's.
         **config: Goes over the usual config.
 
     Returns:
@@ -73,7 +76,7 @@ def make_checkpoint(folder: Path, kind: str = "bert", *, seed: int = 0, **config
     settings = {**_CONFIG, **config}
     if kind == "modern-parallel":
         settings["option_layout"] = "parallel"
-    shape = encoder_config(kind)
+    shape = encoder_config(kind) if shape is None else shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = AutoModel.from_config(shape)

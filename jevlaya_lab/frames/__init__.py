@@ -6,7 +6,8 @@ from jevlaya_lab.frames.answers import (
     check_results,
     long_answers_frame,
 )
-from jevlaya_lab.frames.csv_files import read_csv, write_csv
+from jevlaya_lab.frames.csv_files import write_csv
+from jevlaya_lab.frames.csv_reading import read_csv
 from jevlaya_lab.frames.trace import Trace
 from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
 

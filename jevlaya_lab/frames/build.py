@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -27,7 +27,7 @@ def runs_frame(records: Sequence[Record], clock: float) -> pd.DataFrame:
         records: What a recorder kept.
         clock: The reading of ``time.perf_counter()`` that counts as millisecond 0.
     """
-    found = _columns((record.run for record in records), RunRecord._fields)
+    found = _columns(map(_RUN_OF, records), RunRecord._fields)
     start = (_floats(found.pop("began")) - clock) * 1e3
     elapsed = _floats(found["elapsed_ms"])
     wall = _floats(found.pop("wall"))
@@ -44,9 +44,13 @@ def runs_frame(records: Sequence[Record], clock: float) -> pd.DataFrame:
 
 def events_frame(records: Sequence[Record], clock: float) -> pd.DataFrame:
     """One row per event and one per hook that ran for it, in the order in which they began."""
-    found = _columns(chain.from_iterable(r.events for r in records), EventRecord._fields)
-    counts = np.fromiter((len(r.events) for r in records), dtype=np.int64, count=len(records))
-    began = np.array([r.run.began for r in records], dtype=np.float64)
+    events = list(map(_EVENTS_OF, records))
+    runs = _columns(
+        map(_RUN_OF, records), RunRecord._fields, {"began", "run_id", "call_id", "model"}
+    )
+    found = _columns(chain.from_iterable(events), EventRecord._fields)
+    counts = np.fromiter(map(len, events), dtype=np.int64, count=len(events))
+    began = _floats(runs["began"])
     columns = {
         name: _column(found[name], EVENTS[name])
         for name in ("event", "hook", "position", "origin", "duration_ms", "error_type")
@@ -55,8 +59,7 @@ def events_frame(records: Sequence[Record], clock: float) -> pd.DataFrame:
     joined = {changed: " ".join(changed) if changed else None for changed in set(found["changed"])}
     columns["changed"] = _column(list(map(joined.__getitem__, found["changed"])), EVENTS["changed"])
     for name, of_run in (("run_id", "run_id"), ("call_id", "call_id"), ("checkpoint", "model")):
-        each = _column([getattr(r.run, of_run) for r in records], EVENTS[name])
-        columns[name] = each.repeat(counts)
+        columns[name] = _column(runs[of_run], EVENTS[name]).repeat(counts)
     columns["seq"] = np.zeros(len(found["event"]), dtype=np.int64)
     order = np.argsort(columns["at_ms"], kind="stable")
     frame = _ordered(columns, EVENTS, order)
@@ -114,9 +117,18 @@ def outermost(runs: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _columns(rows: Iterable[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+_RUN_OF, _EVENTS_OF = map(itemgetter, range(2))
+
+
+def _columns(
+    rows: Iterable[Sequence[Any]], names: Sequence[str], wanted: Collection[str] | None = None
+) -> dict[str, list[Any]]:
     listed = list(rows)  # zip(*rows) takes three times as long for a million rows
-    return {name: list(map(itemgetter(i), listed)) for i, name in enumerate(names)}
+    return {
+        name: list(map(itemgetter(i), listed))
+        for i, name in enumerate(names)
+        if wanted is None or name in wanted
+    }
 
 
 def _ordered(

@@ -27,6 +27,7 @@ MISSING: Final = "<NA>"
 Spec = dict[str, Any]
 
 _BREAKS: Final = re.compile("[\0\r\ufeff\ud800-\udfff]")
+_TIME: Final = re.compile(r"[+-]?\d+-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?")
 _FORMULA: Final = ("=", "+", "-", "@", "\t")
 
 
@@ -171,6 +172,9 @@ def _decode_category(cells: Sequence[str], spec: Spec) -> Any:
 def _decode_time(cells: Sequence[str], spec: Spec) -> Any:
     unit, _, zone = spec["dtype"][len("datetime64[") : -1].partition(", ")
     plain = ["NaT" if cell == MISSING else cell.removesuffix("Z") for cell in cells]
+    strange = next((text for text in plain if text != "NaT" and not _TIME.fullmatch(text)), None)
+    if strange is not None:
+        raise ValueError(f"{strange!r} is no time in UTC such as 2026-11-30T22:28:46Z")
     stamps = pd.DatetimeIndex(np.array(plain, dtype=f"M8[{unit}]"))
     return stamps.tz_localize("UTC").tz_convert(zone) if zone else stamps
 
@@ -190,9 +194,11 @@ def _decode_object(cells: Sequence[str], spec: Spec) -> Any:
 
 def _decode_text(cells: Sequence[str], spec: Spec) -> Any:
     values = [None if cell == MISSING else read_text(cell) for cell in cells]
-    if spec["missing"] == "NA":
-        return pd.array(values, dtype=pd.StringDtype(spec["storage"]))
-    dtype = pd.StringDtype(spec["storage"], na_value=np.nan)
+    options = {} if spec["missing"] == "NA" else {"na_value": np.nan}
+    try:
+        dtype = pd.StringDtype(spec["storage"], **options)
+    except ImportError:  # written where pyarrow was installed, and read where it is not
+        dtype = pd.StringDtype("python", **options)
     return pd.array(values, dtype=dtype)
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pandas as pd
 
 from jevlaya_lab.frames.cells import read_text, write_text
-from jevlaya_lab.frames.csv_files import checked_target, read_frames, write_frames
+from jevlaya_lab.frames.csv_files import checked_target, write_frames
+from jevlaya_lab.frames.csv_reading import read_frames, read_schema
 from jevlaya_lab.frames.schema import FRAMES, SCHEMA_VERSION
 from jevlaya_lab.frames.trace import Trace
 from jevlaya_lab.system_one.errors import FileInvalid, FileMissing
@@ -63,8 +64,6 @@ def read_trace_csv(path: Any, *, verify: bool = True) -> Trace:
     if not target.is_file():
         raise FileMissing(f"there is no file {str(target)!r}")
     if not paths["events"].is_file() or not paths["calls"].is_file():
-        from jevlaya_lab.frames.csv_files import read_schema
-
         read_schema("trace", target)  # whatever else is wrong with it is said first
     frames, schema = read_frames("trace", paths, target, verify=verify)
     for name, frame in frames.items():

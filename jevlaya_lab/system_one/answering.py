@@ -25,18 +25,19 @@ class Asked(NamedTuple):
 def answer_alone(
     ctx: PredictContext,
     asked: Asked,
+    agent: Any,
     ask: Callable[[Any, Any, Any, Mapping[str, Any]], dict[str, Any]],
     options: Mapping[str, Any],
 ) -> None:
-    """Set ``ctx.results`` of one request: what its agent says, or what a hook supplied (L-15)."""
+    """Set ``ctx.results`` of one request: what the agent says, or what a hook supplied (L-15)."""
     if ctx.results is not None:
         _keep_routing(ctx, asked.decision)
         return
     arguments = {**options, **_budgets(ctx)}
-    lang = _language(ctx.agent, asked)
+    lang = _language(agent, asked)
     if lang is not None:
         arguments["lang"] = lang
-    result = ask(ctx.agent, _only_state(ctx), ctx.questions, arguments)
+    result = ask(agent, _only_state(ctx), ctx.questions, arguments)
     result["routing"] = dict(asked.decision)
     ctx.results = [result]
 

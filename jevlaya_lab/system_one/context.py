@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from jevlaya_lab.system_one.errors import InvalidResult
 from jevlaya_lab.system_one.hook_log import HookCall, HookLog
@@ -17,9 +18,15 @@ from jevlaya_lab.system_one.hook_log import HookCall, HookLog
 __all__ = ["ForwardPass", "HookCall", "PredictContext", "Timings", "aggregate_usage", "new_id"]
 
 
+# Cheaper than asking the system each time; a forked process draws numbers of its own.
+_random: Final = random.Random()  # ids, no secrets
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.seed)
+
+
 def new_id() -> str:
     """A fresh id for a run or a call: 32 hexadecimal digits."""
-    return os.urandom(16).hex()
+    return f"{_random.getrandbits(128):032x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@
 
     JevlayaError
     ├── InvalidInput                      bad input, refused where it enters
-    │   ├── InvalidQuestion  (ValueError)   a question definition that cannot be answered
+    │   ├── InvalidRequest   (ValueError, TypeError)  a request to a Router that is none
+    │   ├── InvalidQuestion  (ValueError, TypeError)  a definition that cannot be answered
     │   ├── InvalidState     (TypeError)    a state, or a list of states, of the wrong kind
     │   ├── InvalidHook      (TypeError)    something that is not a hook where one belongs
     │   ├── InvalidOption    (ValueError)   an argument out of range, such as batch_size
@@ -38,6 +39,7 @@ __all__ = [
     "InvalidInput",
     "InvalidOption",
     "InvalidQuestion",
+    "InvalidRequest",
     "InvalidResult",
     "InvalidState",
     "JevlayaError",
@@ -55,7 +57,14 @@ class InvalidInput(JevlayaError):
     """Input that was refused before any work was done with it."""
 
 
-class InvalidQuestion(InvalidInput, ValueError):
+class InvalidRequest(InvalidInput, ValueError, TypeError):
+    """A request that is no dict, lacks a key or has a misspelt one; its number is in the message.
+
+    ``laya`` raises a ``TypeError`` for some of these and a ``ValueError`` for others.
+    """
+
+
+class InvalidQuestion(InvalidInput, ValueError, TypeError):
     """A question definition that cannot be answered; the message names the question's id."""
 
 

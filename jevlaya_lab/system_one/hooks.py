@@ -10,7 +10,10 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import getattr_static
+from types import FunctionType
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from jevlaya_lab.system_one.call_tree import current_call
 from jevlaya_lab.system_one.calling import ChainLock
@@ -82,6 +85,20 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _entry(origin: str, hook: Any) -> Entry:
+    kind = type(hook)
+    if kind not in _checked or not _NAMES.isdisjoint(getattr(hook, "__dict__", ())):
+        _check(hook)
+        if all(type(getattr_static(kind, event, None)) in _PLAIN for event in EVENTS):
+            _checked.add(kind)
+    return Entry(hook, kind.__qualname__, origin)
+
+
+def _check(hook: Any) -> None:
+    """Refuse what is no hook.
+
+    Raises:
+        InvalidHook: It is a class or a bare callable, or its events are none.
+    """
     if isinstance(hook, type):
         raise InvalidHook(
             f"hooks take instances, got the class {hook.__name__}; pass {hook.__name__}() instead"
@@ -107,8 +124,12 @@ def _entry(origin: str, hook: Any) -> Entry:
             else "pass an object with at least one of the methods " + ", ".join(EVENTS)
         )
         raise InvalidHook(f"{shown} is no hook: it has no event method; {remedy}")
-    return Entry(hook, type(hook).__qualname__, origin)
 
+
+_NAMES: Final = frozenset(EVENTS)
+_PLAIN: Final = (FunctionType, type(None))
+_checked: Final[WeakSet[type]] = WeakSet()
+"""Classes of hooks that were found good, and whose events are plain methods."""
 
 _defaults: tuple[Entry, ...] = ()
 _defaults_lock: Final = threading.Lock()

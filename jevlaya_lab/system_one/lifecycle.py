@@ -115,7 +115,7 @@ def _finish(
 def _dispatch(hooks: ActiveHooks, event: str, ctx: PredictContext) -> None:
     if not hooks.entries:
         return
-    token = enter(CallScope(str(ctx.call_id), ctx.run_id))
+    token = enter(CallScope(ctx.call_id, ctx.run_id))  # type: ignore[arg-type]  # set by now
     try:
         hooks.dispatch(event, ctx)
     finally:

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.system_one.encoding import check_count
-from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidQuestion, InvalidState
+from jevlaya_lab.system_one.errors import (
+    InvalidInput,
+    InvalidOption,
+    InvalidQuestion,
+    InvalidRequest,
+    InvalidState,
+)
 from jevlaya_lab.system_one.routing import Hints
 
 __all__ = ["Request", "check_request", "numbered", "read_requests"]
@@ -70,15 +76,15 @@ def read_requests(requests: Any) -> list[Request]:
             budgets. Other keys are left alone, unless one is surely misspelt.
 
     Raises:
-        InvalidInput: Which kind depends on what is wrong.
+        InvalidInput: ``InvalidRequest``, or the kind of what is wrong inside of one.
     """
     if isinstance(requests, Mapping):
-        raise InvalidInput(
+        raise InvalidRequest(
             "predict_batch takes a list of requests, got one dict; write [request], or use "
             "predict(state, questions)"
         )
     if isinstance(requests, (str, bytes)) or not isinstance(requests, Iterable):
-        raise InvalidInput(
+        raise InvalidRequest(
             "predict_batch takes a list of requests, each a dict with 'state' and 'questions'; "
             f"got a {type(requests).__name__}"
         )
@@ -99,12 +105,12 @@ def _read(i: int, raw: Any) -> Request:
 
 def _as_request(raw: Any) -> Request:
     if not isinstance(raw, (dict, Mapping)):
-        raise InvalidInput(
+        raise InvalidRequest(
             f"a request is a dict with 'state' and 'questions', got {type(raw).__name__}"
         )
     for key in ("state", "questions"):
         if key not in raw:
-            raise InvalidInput(f"it has no {key!r}; its keys are {list(raw)}")
+            raise InvalidRequest(f"it has no {key!r}; its keys are {list(raw)}")
     if len(raw) > 2:
         _check_spelling(raw)
     return Request(
@@ -122,4 +128,4 @@ def _check_spelling(raw: Mapping[Any, Any]) -> None:
             continue
         near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.8)
         if near and near[0] not in raw:
-            raise InvalidInput(f"it has the key {key!r}; did you mean {near[0]!r}?")
+            raise InvalidRequest(f"it has the key {key!r}; did you mean {near[0]!r}?")

@@ -368,7 +368,8 @@ class Router(Residency):
         with OneCall():
             decisions = self._route_all(read, active, explain=False)
             for name, members in self._by_checkpoint(decisions).items():
-                asked = [(i, Asked(read[i], decisions[i])) for i in members]
+                # A hook may have given one object to all; each request has a decision of its own.
+                asked = [(i, Asked(read[i], RouteDecision(decisions[i]))) for i in members]
                 found = self._answer_group(name, asked, active, given, thresholds)
                 for i, result in zip(members, found, strict=True):
                     results[i] = result
@@ -450,14 +451,16 @@ class Router(Residency):
         request = check_request(request)
         thresholds = check_min_confidence(min_confidence)
         with OneCall():
-            asked = Asked(request, self._route(request, hooks, self._policy(), explain=False))
+            decision = self._route(request, hooks, self._policy(), explain=False)
+            asked = Asked(request, RouteDecision(decision))
             name = self.resolve(asked.decision["model"])
             if not self._pool.is_loaded(name):
                 self._check_before_build([(None, request)], hooks)
-            ctx = self._run_of(asked, name, self.load(name), entry)
+            agent = self.load(name)
+            ctx = self._run_of(asked, name, agent, entry)
 
             def work(_: Sequence[PredictContext]) -> None:
-                answer_alone(ctx, asked, ask, options)
+                answer_alone(ctx, asked, agent, ask, options)
                 ctx.results = apply_min_confidence(ctx.results, thresholds)
 
             lifecycle.run((ctx,), hooks, work)
@@ -491,8 +494,8 @@ class Router(Residency):
     def _check_before_build(
         self, requests: Sequence[tuple[int | None, Request]], hooks: ActiveHooks
     ) -> None:
-        """Refuse what an agent would refuse before it is built, where no hook could mend it."""
-        if hooks.listens("on_predict_start"):
+        """Refuse what an agent would refuse before it is built, where no hook would hear of it."""
+        if any(map(hooks.listens, ("on_predict_start", "on_error", "on_predict_end"))):
             return
         for i, request in requests:
             _of_request(i, prepare, request.questions)

@@ -97,11 +97,11 @@ class Capture:
         except Exception as error:
             return self._lose(error)
 
-    def message(self, text: str, ctx: Any) -> str | None:
+    def message(self, text: str, states: Any) -> str | None:
         """An error's message without what it says word for word of states that are not kept."""
         try:
             if self.mode != "text":
-                pieces = {p for p in _pieces(ctx.states) if len(p) >= _SHORTEST}
+                pieces = {p for p in _pieces(states) if len(p) >= _SHORTEST}
                 for piece in sorted(pieces, key=len, reverse=True):
                     for form in (piece, repr(piece)[1:-1], json.dumps(piece)[1:-1]):
                         text = text.replace(form, "[state]")

@@ -18,6 +18,7 @@ __all__ = ["chrome_trace", "write_chrome"]
 
 Row = Mapping[str, Any]
 
+_ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
 _PID: Final = 1
 _UNKNOWN: Final = "unknown thread"
 _FACTS: Final = (
@@ -46,7 +47,7 @@ def write_chrome(runs: Iterable[Row], events: Iterable[Row], path: str | os.Path
             f'{{"displayTimeUnit": {json.dumps(trace["displayTimeUnit"])}, "traceEvents": [\n'
         )
         # One event a line; in one piece, json.dump would take six times as long.
-        file.write(",\n".join(json.dumps(e, allow_nan=False) for e in trace["traceEvents"]))
+        file.write(",\n".join(map(_ENCODE, trace["traceEvents"])))
         file.write("\n]}\n")
 
 

@@ -69,7 +69,7 @@ def export(
         return 0
     maker = _Maker(api, tracer_provider.get_tracer("jevlaya_lab"), runs[0])
     for call in calls:
-        within = [run for run in maker.of_call(call["call_id"], runs)]
+        within = maker.of_call(call["call_id"], runs)
         if within:
             maker.call(call, within)
     for run in runs:
@@ -103,7 +103,10 @@ class _Maker:
     def call(self, call: Row, runs: Sequence[Row]) -> None:
         start = min(run["start_ms"] for run in runs)
         attributes = {f"jevlaya.{key}": call[key] for key in _OF_CALL if call[key] is not None}
-        failed = next((run for run in runs if run["error_type"] is not None), None)
+        # A run inside another one may fail and be caught there.
+        ids = {run["run_id"] for run in runs}
+        outermost = (run for run in runs if run["parent_run_id"] not in ids)
+        failed = next((run for run in outermost if run["error_type"] is not None), None)
         self._calls[call["call_id"]] = self._span(
             f"call {call['entry'] or ''}".rstrip(),
             start,

@@ -102,6 +102,7 @@ class TraceRecorder:
             raise InvalidOption(f"capacity must be a positive whole number, got {capacity!r}")
         self.capacity = capacity
         self._capture = Capture(capture, redact, hash_key)
+        self._names = tuple(c.__qualname__ for c in type(self).__mro__ if c is not object)
         self._lock = threading.Lock()
         self._clock = time.perf_counter()
         self._kept: deque[Record] = deque(maxlen=capacity)
@@ -176,12 +177,14 @@ class TraceRecorder:
             if seen.noted:
                 return
             seen.noted = True
-        events = read_events(ctx, type(self).__qualname__, seen.sightings)
+        events = read_events(ctx, self._names, seen.sightings)
         if scope is None:
             scope = getattr(ctx, "scope", None) or ("agent" if ctx.router is None else "router")
         message = None
         if ctx.error is not None:
-            message = self._capture.message(message_of(ctx.error), ctx)
+            with self._lock:  # runs that share their work fail together, with one error (L-27)
+                failed = [other.states for other in self._seen if other.error is ctx.error]
+            message = self._capture.message(message_of(ctx.error), failed)
         captured = self._capture.answered(seen.captured, ctx.results)
         run = read_context(ctx, scope, seen.skipped, message, captured)
         seen.captured = NOTHING

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from jevlaya_lab.system_one.context import Timings
 from jevlaya_lab.system_one.hook_log import HookCall, error_text
 from jevlaya_lab.tracing.capture import NOTHING, Captured
 
@@ -105,8 +107,9 @@ def read_context(
     """
     fact = ctx.__dict__.get  # a missing field is a missing fact
     began = ctx.started_at
-    timings, usage = fact("timings"), ctx.usage
-    if timings is None:
+    timings, usage, skip = fact("timings"), ctx.usage, fact("skipped", skipped)
+    if not isinstance(timings, Timings):
+        timings = None
         steps: tuple[Any, ...] = _NO_STEPS
     else:
         forwards = timings.forwards
@@ -127,13 +130,13 @@ def read_context(
         _text(fact("call_id")),
         _text(fact("parent_run_id")),
         _text(fact("entry")) or None,
-        scope,
+        _text(scope),
         _text(ctx.model),
         _count(ctx.states),
         _count(ctx.questions),
         began,
         time.time() - (time.perf_counter() - began),
-        ctx.elapsed_ms,
+        _milliseconds(ctx.elapsed_ms),
         *steps[:6],
         _whole(usage.get("input_tokens")) if known else None,
         _whole(usage.get("output_tokens")) if known else None,
@@ -141,7 +144,7 @@ def read_context(
         _whole(ctx.max_len),
         _whole(ctx.head_max_len),
         *_decision(ctx.decision),
-        fact("skipped", skipped),
+        skip if isinstance(skip, bool) else None,
         type(error).__name__ if error is not None else None,
         message,
         timings.step if timings is not None else None,
@@ -152,13 +155,13 @@ def read_context(
 
 
 def read_events(
-    ctx: Any, own: str, sightings: Iterable[tuple[str, float]]
+    ctx: Any, own: tuple[str, ...], sightings: Iterable[tuple[str, float]]
 ) -> tuple[EventRecord, ...]:
     """The events of a run and the hooks that ran in them, in order.
 
     Args:
         ctx: The context, ours or ``laya``'s.
-        own: Name of the recorder's class: its own calls are left out.
+        own: Names of the recorder's class and its bases: its own calls are left out.
         sightings: The events that the recorder saw itself, with ``time.perf_counter()``.
     """
     log = getattr(ctx, "hook_log", None)
@@ -168,7 +171,7 @@ def read_events(
             EventRecord(event, None, None, None, (at - began) * 1e3, None, None, None)
             for event, at in sightings
         )
-    prefix = own + "."
+    prefixes = tuple(name + "." for name in own)
     by_event: dict[str, list[HookCall]] = {}
     for call in log.calls(began):
         by_event.setdefault(call.event, []).append(call)
@@ -176,7 +179,7 @@ def read_events(
     found: list[EventRecord] = []
     for event in (*by_event, *(event for event in seen if event not in by_event)):
         calls = by_event.get(event, [])
-        others = [c for c in calls if c.hook != own and not c.hook.startswith(prefix)]
+        others = [c for c in calls if c.hook not in own and not c.hook.startswith(prefixes)]
         at = calls[0].at_ms if calls else seen[event]
         spent = others[-1].at_ms + others[-1].elapsed_ms - others[0].at_ms if others else 0.0
         found.append(EventRecord(event, None, None, None, at, spent, None, None))
@@ -216,6 +219,10 @@ def _text(value: Any) -> str | None:
     if value is None or type(value) is str:
         return value
     return str.__str__(value) if isinstance(value, str) else f"<{type(value).__name__}>"
+
+
+def _milliseconds(value: Any) -> float | None:
+    return value if isinstance(value, float) and math.isfinite(value) else None
 
 
 def _whole(value: Any) -> int | None:

@@ -117,13 +117,16 @@ def hostile_frames(draw) -> pd.DataFrame:
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=4))
     labels = draw(st.lists(texts | st.integers(0, 9), min_size=len(kinds), max_size=len(kinds)))
     frame = pd.DataFrame({i: column(draw, kind, n) for i, kind in enumerate(kinds)})
-    index_kinds = draw(st.lists(st.sampled_from(KINDS), max_size=2))
+    # Two indexes of categories with lone surrogates are more than pandas itself can compare.
+    index_kinds = draw(
+        st.lists(st.sampled_from(KINDS).filter(lambda kind: "category" not in kind), max_size=2)
+    )
     if index_kinds:
         arrays = [pd.Index(column(draw, kind, n)) for kind in index_kinds]
         names = [draw(missing_texts) for _ in index_kinds]
         if len(arrays) == 1:
             frame.index = arrays[0].rename(names[0])
-        elif not any(kind in ("object", "mixed category") for kind in index_kinds):
+        elif "object" not in index_kinds:  # of which not all can be factorized
             frame.index = pd.MultiIndex.from_arrays(arrays, names=names)
     if not index_kinds or len(frame.index) != n:
         frame = frame.set_axis(pd.RangeIndex(3, 3 + 2 * n, 2), axis=0)
@@ -353,6 +356,50 @@ def test_a_schema_of_another_kind_or_version_is_refused(written, schema, message
     (written.parent / "f.schema.json").write_text(schema)
     with pytest.raises(FileInvalid, match=message):
         read_csv(written)
+
+
+def test_a_schema_that_was_tampered_with_gives_no_other_kind_of_error(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "text": pd.array(["x", None], dtype="string"),
+            "label": pd.Categorical([1, "1"]),
+            "time": pd.date_range("2026-01-01", periods=2, tz="Europe/Berlin"),
+            "count": pd.array([1, None], dtype="Int64"),
+            "number": pd.array([1.5, None], dtype="Float64"),
+        },
+        index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)]),
+    )
+    path = write_csv(frame, tmp_path / "f.csv")
+    file = tmp_path / "f.schema.json"
+    whole = file.read_text()
+    n_refused = 0
+    for number in range(len(list(_places(json.loads(whole))))):
+        for junk in (None, 1, "x", [], {}, True):
+            schema = json.loads(whole)
+            parent, key = list(_places(schema))[number]
+            parent[key] = junk
+            file.write_text(json.dumps(schema))
+            try:
+                read_csv(path, verify=False)
+            except FileError:
+                n_refused += 1
+    assert n_refused > 100
+
+
+def _places(value):
+    """Every place in a JSON value that something else may be put into."""
+    if isinstance(value, (dict, list)):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _places(value[key])
+
+
+def test_an_edited_time_has_to_be_in_utc(tmp_path):
+    frame = pd.DataFrame({"t": pd.to_datetime(["2026-01-01T00:00:00Z"])})
+    path = write_csv(frame, tmp_path / "f.csv")
+    path.write_text(path.read_text().replace("Z", "+01:00"))
+    with pytest.raises(FileInvalid, match=r"column 't': .*\+01:00' is no time in UTC such as"):
+        read_csv(path, verify=False)
 
 
 # --- as a whole or not at all -------------------------------------------------------------------

@@ -150,11 +150,13 @@ def test_values_of_a_hook_that_fit_no_column_leave_the_trace_readable():
     recorder = TraceRecorder()
     note(recorder, "agent", model=7, entry=None, usage={"input_tokens": 10**30}, max_len="64",
          decision=["a"], results=5)  # fmt: skip
+    note(recorder, "agent", elapsed_ms=float("inf"), timings=5)
     note(recorder, "route", decision={"model": ["x"], "reason": 1, "stand_in": []})
     runs = recorder.trace.runs
-    assert runs["model"].tolist() == ["<int>", pd.NA]
+    assert runs["model"].tolist() == ["<int>", pd.NA, pd.NA]
     assert runs[["input_tokens", "max_len", "elapsed_ms"]].isna().all(axis=None)
-    assert runs["routing_model"].tolist() == [pd.NA, "<list>"]
+    assert runs["routing_model"].tolist() == [pd.NA, pd.NA, "<list>"]
+    assert runs["skipped"].tolist() == [True, False, False]
 
 
 # --- choosing -----------------------------------------------------------------------------------

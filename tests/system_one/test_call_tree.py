@@ -180,5 +180,5 @@ def test_a_route_inside_a_router_call_knows_nothing_of_the_run_that_follows() ->
 
     (route,), (run,) = tree.of("route"), tree.of("router")
     assert route.run_id != run.run_id
-    assert route.decision is run.decision
+    assert route.decision == run.decision
     assert (route.model, route.agent, route.results) == (None, None, None)

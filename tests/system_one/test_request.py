@@ -9,9 +9,9 @@ import pytest
 from fakes import QUESTIONS, RouterRecorder, StubRouter
 
 from jevlaya_lab.system_one.errors import (
-    InvalidInput,
     InvalidOption,
     InvalidQuestion,
+    InvalidRequest,
     InvalidState,
     UnknownCheckpoint,
 )
@@ -23,19 +23,23 @@ GOOD = {"state": "s", "questions": QUESTIONS}
 @pytest.mark.parametrize(
     ("requests", "error", "message"),
     [
-        ("text", InvalidInput, "takes a list of requests.*got a str"),
-        (None, InvalidInput, "got a NoneType"),
-        (7, InvalidInput, "got a int"),
-        (GOOD, InvalidInput, r"got one dict; write \[request\]"),
-        ([GOOD, "text"], InvalidInput, "request 1: a request is a dict.*got str"),
-        ([{"questions": QUESTIONS}], InvalidInput, "request 0: it has no 'state'"),
-        ([GOOD, {"state": "s", "question": {}}], InvalidInput, "request 1: it has no 'questions'"),
+        ("text", InvalidRequest, "takes a list of requests.*got a str"),
+        (None, InvalidRequest, "got a NoneType"),
+        (7, InvalidRequest, "got a int"),
+        (GOOD, InvalidRequest, r"got one dict; write \[request\]"),
+        ([GOOD, "text"], InvalidRequest, "request 1: a request is a dict.*got str"),
+        ([{"questions": QUESTIONS}], InvalidRequest, "request 0: it has no 'state'"),
+        (
+            [GOOD, {"state": "s", "question": {}}],
+            InvalidRequest,
+            "request 1: it has no 'questions'",
+        ),
         ([{**GOOD, "state": None}], InvalidState, "request 0: the state is None"),
         ([{**GOOD, "questions": None}], InvalidQuestion, "request 0: .*got None"),
         ([{**GOOD, "questions": ["q"]}], InvalidQuestion, "request 0: .*got a list"),
         (
             [{**GOOD, "modle": "english"}],
-            InvalidInput,
+            InvalidRequest,
             "request 0: .*'modle'; did you mean 'model'",
         ),
         (

@@ -10,6 +10,9 @@ import warnings
 import pytest
 
 from jevlaya_lab import Agent, BaseHook, Choice, Noul, TraceRecorder
+from jevlaya_lab.system_one.context import PredictContext
+from jevlaya_lab.system_one.hooks import HookRegistry
+from jevlaya_lab.system_one.lifecycle import run
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.tracing import exact_json
 
@@ -151,6 +154,20 @@ def test_an_error_that_quotes_a_state_is_noted_without_it(form, state):
     assert "cannot read" in run.error_message
     assert "[state]" in run.error_message
     assert "secret" not in run.error_message
+
+
+def test_an_error_that_quotes_a_state_of_another_run_is_noted_without_it():
+    """L-27: runs that share their work fail together, with the error of one of them."""
+    recorder = TraceRecorder()
+    hooks = HookRegistry(hooks=[recorder]).active_hooks()
+
+    def work(contexts):
+        raise LookupError(f"cannot read {contexts[0].states[0]}")
+
+    with pytest.raises(LookupError):
+        run([PredictContext([f"secret {i}"], QUESTIONS) for i in range(3)], hooks, work)
+    messages = [record.run.error_message for record in recorder.records()]
+    assert messages == ["cannot read [state]"] * 3
 
 
 def test_an_error_message_is_redacted_as_well():

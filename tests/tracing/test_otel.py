@@ -128,6 +128,20 @@ def test_a_failure_has_a_status_and_an_exception(exported):
     assert failed["predict"].status.description == "half a pair ?"
 
 
+def test_a_failure_that_was_caught_inside_a_call_is_not_the_calls(exported):
+    class Try(BaseHook):
+        def on_predict_start(self, ctx):
+            with contextlib.suppress(LookupError):
+                inner.predict("inside", QUESTIONS)
+
+    recorder = TraceRecorder()
+    inner = Agent("inner", network=InstantNetwork(), hooks=[Broken(), recorder])
+    Agent("outer", network=InstantNetwork(), hooks=[Try(), recorder]).predict("a", QUESTIONS)
+    _, spans = exported(recorder.trace)
+    failed = {s.name for s in spans if s.status.status_code is api.StatusCode.ERROR}
+    assert failed == {"predict inner", "hook Broken"}
+
+
 def test_routing_and_loading_are_spans_of_the_call_but_no_model_calls(exported):
     recorder = TraceRecorder()
     for scope in ("route", "load"):

@@ -99,6 +99,18 @@ def test_an_event_that_a_hook_stopped_is_noted_as_well():
     ]
 
 
+def test_the_calls_of_a_subclass_are_left_out_as_well():
+    class Mine(TraceRecorder):
+        def on_predict_start(self, ctx):
+            super().on_predict_start(ctx)
+
+    recorder = Mine()
+    agent = instant(hooks=recorder)
+    agent.predict("a", QUESTIONS, on_predict_end=recorder.on_predict_end)
+    (record,) = recorder.records()
+    assert hooks_of(record) == []
+
+
 def test_a_failed_run_is_noted_with_its_error():
     recorder = TraceRecorder()
     with pytest.raises(ValueError, match="no instructions"):
