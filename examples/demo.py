@@ -91,7 +91,7 @@ def main() -> None:
         f"{agents['padded_tokens'].sum()} of padding. Where the time went:\n"
     )
     shown = ["scope", "model", "n_runs", "p50_ms", "p95_ms", "encode_ms", "forward_ms"]
-    print(trace.summary()[shown].round(1).fillna("").to_string(index=False))
+    print(trace.summary()[shown].round(1).astype(object).fillna("").to_string(index=False))
     write_csv(answers, OUT / "answers.csv")
     trace.to_csv(OUT / "trace.csv")
     trace.to_chrome(OUT / "trace.json")

@@ -13,7 +13,16 @@ import pandas as pd
 
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 
-__all__ = ["Calibration", "calibration", "confusion"]
+__all__ = [
+    "Calibration",
+    "Stated",
+    "calibration",
+    "came_true",
+    "confusion",
+    "expected_error",
+    "stated",
+    "stated_confidence",
+]
 
 
 class Calibration(NamedTuple):
@@ -117,23 +126,19 @@ def calibration(
         )
     summaries, tables = [], []
     for name in questions:
-        kind, stated, right, brier = _stated(answers, truth, name)
-        table = _reliability(stated, right, n_bins)
-        weights = table["n"].to_numpy(dtype=float)
-        gaps = table["gap"].abs().fillna(0.0).to_numpy()
+        found = stated(answers, truth, name)
+        confidence, right, n = found.confidence, found.right, len(found.p)
+        table = _reliability(confidence, right, n_bins)
+        hit = (confidence >= 0.5) == right if found.kind == "noul" else right
         summaries.append(
             {
                 "question": name,
-                "kind": kind,
-                "n": len(stated),
-                "accuracy": float(
-                    ((stated >= 0.5) == right).mean() if kind == "noul" else right.mean()
-                )
-                if len(stated)
-                else np.nan,
-                "confidence": float(stated.mean()) if len(stated) else np.nan,
-                "ece": float((weights * gaps).sum() / weights.sum()) if len(stated) else np.nan,
-                "brier": brier,
+                "kind": found.kind,
+                "n": n,
+                "accuracy": float(hit.mean()) if n else np.nan,
+                "confidence": float(confidence.mean()) if n else np.nan,
+                "ece": expected_error(confidence, right, n_bins),
+                "brier": _brier(found),
             }
         )
         table.insert(0, "question", pd.Series([name] * n_bins, dtype=object))
@@ -142,12 +147,74 @@ def calibration(
     return Calibration(summary, pd.concat(tables, ignore_index=True))
 
 
-_Arrays = tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any], float]
 _RESERVED: Final = "__p_"
 
 
-def _stated(answers: pd.DataFrame, truth: Any, name: Any) -> _Arrays:
-    """Kind, stated probabilities, whether they came true, and the Brier score."""
+class Stated(NamedTuple):
+    """The labelled answers to one question that have probabilities.
+
+    Attributes:
+        kind: ``choice``, ``score`` or ``noul``.
+        p: Probabilities ``[n, n_options]``; of a noul no and yes.
+        target: The place of the true option, ``[n]``; -1 where it is none of them.
+        rows: Where in the answers each stands, ``[n]``.
+        options: Labels, level numbers, or ``False`` and ``True``.
+    """
+
+    kind: str
+    p: np.ndarray[Any, Any]
+    target: np.ndarray[Any, Any]
+    rows: np.ndarray[Any, Any]
+    options: list[Any]
+
+    @property
+    def confidence(self) -> np.ndarray[Any, Any]:
+        """The probability that is judged: of yes, or the highest."""
+        return stated_confidence(self.kind, self.p)
+
+    @property
+    def right(self) -> np.ndarray[Any, Any]:
+        """1 where what was judged came true, else 0."""
+        return came_true(self.kind, self.p, self.target)
+
+
+def stated_confidence(kind: str, p: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Of a noul the probability of yes, of the others the highest, from ``[n, n_options]``."""
+    if not len(p):
+        return np.zeros(0)
+    return np.asarray(p[:, 1] if kind == "noul" else p.max(axis=1))
+
+
+def came_true(
+    kind: str, p: np.ndarray[Any, Any], target: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Whether it was yes, or the highest option was the true one, as 0 and 1."""
+    if not len(p):
+        return np.zeros(0)
+    return np.asarray((target == (1 if kind == "noul" else p.argmax(axis=1))).astype(float))
+
+
+def expected_error(
+    stated: np.ndarray[Any, Any], right: np.ndarray[Any, Any], n_bins: int = 10
+) -> float:
+    """Expected calibration error: mean distance of stated and true share, weighted by bin."""
+    table = _reliability(stated, right, n_bins)
+    weights = table["n"].to_numpy(dtype=float)
+    gaps = table["gap"].abs().fillna(0.0).to_numpy()
+    return float((weights * gaps).sum() / weights.sum()) if len(stated) else float("nan")
+
+
+def stated(answers: pd.DataFrame, truth: Any, name: Any) -> Stated:
+    """The probabilities of a question's answers beside its true values.
+
+    Args:
+        answers: An answers frame made with ``detail=True``.
+        truth: The true values, see :func:`calibration`.
+        name: The question.
+
+    Raises:
+        InvalidInput: The two do not fit, or the probabilities are not there.
+    """
     given, true = _columns(answers, truth, name)
     prefix = f"{name}{_RESERVED}"
     columns = [
@@ -158,36 +225,43 @@ def _stated(answers: pd.DataFrame, truth: Any, name: Any) -> _Arrays:
     elif columns:
         kind, labels = "score", list(range(len(columns)))
     else:
-        kind, labels = "noul", []
-    if kind == "noul":
-        known = (given.notna() & true.notna()).to_numpy()
-        stated = given.to_numpy(dtype=float)[known]
-        if ((stated < 0) | (stated > 1)).any():
-            raise InvalidInput(
-                f"question {name!r} has no probabilities beside it; ask with detail=True"
-            )
-        right = true[known].astype(float).to_numpy()
-        if not np.isin(right, (0.0, 1.0)).all():
-            raise InvalidInput(f"the true values of {name!r} are not all true or false")
-        return kind, stated, right, float(((stated - right) ** 2).mean()) if len(stated) else np.nan
+        return _stated_noul(given, true, name)
     wanted = [f"{prefix}{label}" for label in labels]
     missing = [column for column in wanted if column not in answers]
     if missing:
         raise InvalidInput(f"the answers have no column {missing[0]!r}; ask with detail=True")
     p = answers[wanted].to_numpy(dtype=float)
     known = ~np.isnan(p).any(axis=1) & true.notna().to_numpy()
-    p, true = p[known], true[known]
     place = {label: i for i, label in enumerate(labels)}
-    target = np.array([place.get(value, -1) for value in true], dtype=int)
+    target = np.array([place.get(value, -1) for value in true[known]], dtype=int)
+    return Stated(kind, p[known], target, np.flatnonzero(known), labels)
+
+
+def _stated_noul(given: pd.Series[Any], true: pd.Series[Any], name: Any) -> Stated:
+    known = (given.notna() & true.notna()).to_numpy()
+    yes = given.to_numpy(dtype=float)[known]
+    if ((yes < 0) | (yes > 1)).any():
+        raise InvalidInput(
+            f"question {name!r} has no probabilities beside it; ask with detail=True"
+        )
+    right = true[known].astype(float).to_numpy()
+    if not np.isin(right, (0.0, 1.0)).all():
+        raise InvalidInput(f"the true values of {name!r} are not all true or false")
+    p = np.column_stack([1.0 - yes, yes])
+    return Stated("noul", p, right.astype(int), np.flatnonzero(known), [False, True])
+
+
+def _brier(found: Stated) -> float:
+    kind, p, target = found[:3]
+    if not len(p):
+        return float("nan")
+    if kind == "noul":
+        return float(((p[:, 1] - target) ** 2).mean())
     hits = np.zeros_like(p)
     inside = np.flatnonzero(target >= 0)
     hits[inside, target[inside]] = 1.0
-    best = p.argmax(axis=1) if len(p) else np.zeros(0, dtype=int)
-    stated = p[np.arange(len(p)), best]
-    right = (best == target).astype(float)
     # A true value that is no option leaves every probability wrong, and is one more miss.
-    brier = float((((p - hits) ** 2).sum(axis=1) + (target < 0)).mean()) if len(p) else np.nan
-    return kind, stated, right, brier
+    return float((((p - hits) ** 2).sum(axis=1) + (target < 0)).mean())
 
 
 def _reliability(
@@ -226,20 +300,17 @@ def _columns(answers: Any, truth: Any, name: Any) -> tuple[pd.Series[Any], pd.Se
         true = truth[_column_of(truth, given.name if name is None else name, "true values")]
     elif isinstance(truth, pd.Series):
         true = truth
+    elif len(truth) != len(given):
+        raise InvalidInput(f"there are {len(given)} answers and {len(truth)} true values")
     else:
-        true = (
-            pd.Series(list(truth), index=given.index, dtype=object)
-            if len(truth) == len(given)
-            else pd.Series(list(truth), dtype=object)
-        )
-    if len(true) != len(given):
-        raise InvalidInput(f"there are {len(given)} answers and {len(true)} true values")
+        true = pd.Series(list(truth), index=given.index, dtype=object)
     if not true.index.equals(given.index):
-        if not (
-            true.index.is_unique and given.index.is_unique and given.index.isin(true.index).all()
-        ):
+        # Answers may be a part of what is labelled.
+        unique = true.index.is_unique and given.index.is_unique
+        if not (unique and given.index.isin(true.index).all()):
             raise InvalidInput(
-                "the answers and the true values have different indexes; bring them into one order"
+                f"the answers and the true values have different indexes ({len(given)} and "
+                f"{len(true)} rows); bring them into one order"
             )
         true = true.reindex(given.index)
     return given, true.astype(object)

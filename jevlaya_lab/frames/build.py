@@ -14,7 +14,7 @@ import pandas as pd
 from jevlaya_lab.frames.schema import CALLS, EVENTS, RUNS
 from jevlaya_lab.tracing.records import EventRecord, Record, RunRecord
 
-__all__ = ["calls_frame", "events_frame", "runs_frame"]
+__all__ = ["calls_frame", "events_frame", "outermost", "runs_frame"]
 
 Objects = npt.NDArray[np.object_]
 Floats = npt.NDArray[np.float64]
@@ -74,21 +74,16 @@ def calls_frame(runs: pd.DataFrame) -> pd.DataFrame:
     the agent's runs inside answer the same requests.
     """
     known = runs[runs["call_id"].notna()]
-    asking = known[known["scope"].isin(["agent", "router"])]
-    top = asking[~asking["parent_run_id"].isin(asking["run_id"])]
-    routed = top.loc[top["scope"] == "router", "call_id"]
-    top = top[(top["scope"] == "router") | ~top["call_id"].isin(routed)]
+    top = outermost(known)
     routes = known[(known["scope"] == "route") & ~known["call_id"].isin(top["call_id"])]
-    outermost = pd.concat([top, routes])
+    counted = pd.concat([top, routes])
 
     grouped = known.groupby("call_id", sort=False)
     calls = pd.DataFrame(
         {
-            "entry": outermost.groupby("call_id", sort=False)["entry"].first(),
-            "n_requests": outermost.groupby("call_id", sort=False)["n_states"].sum(min_count=1),
-            "input_tokens": outermost.groupby("call_id", sort=False)["input_tokens"].sum(
-                min_count=1
-            ),
+            "entry": counted.groupby("call_id", sort=False)["entry"].first(),
+            "n_requests": counted.groupby("call_id", sort=False)["n_states"].sum(min_count=1),
+            "input_tokens": counted.groupby("call_id", sort=False)["input_tokens"].sum(min_count=1),
         },
         index=pd.Index(known["call_id"].unique(), dtype=CALLS["call_id"], name="call_id"),
     )
@@ -108,6 +103,18 @@ def calls_frame(runs: pd.DataFrame) -> pd.DataFrame:
         {name: calls[name].astype(dtype) for name, dtype in CALLS.items()}, columns=list(CALLS)
     )
     return frame
+
+
+def outermost(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that somebody asked for: not what was asked inside of another run, nor by a router.
+
+    A run whose call is not known counts as asked for.
+    """
+    asking = runs[runs["scope"].isin(["agent", "router"])]
+    top = asking[~asking["parent_run_id"].isin(asking["run_id"])]
+    routed = top.loc[top["scope"] == "router", "call_id"].dropna()
+    found: pd.DataFrame = top[(top["scope"] == "router") | ~top["call_id"].isin(routed)]
+    return found
 
 
 _RUN_OF, _EVENTS_OF = map(itemgetter, range(2))

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.frames import check_results
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
+from jevlaya_lab.system_one.hooks import entries
 from jevlaya_lab.system_one.questions import Question, Questions
+from jevlaya_lab.system_one.request import Request, check_request
+from jevlaya_lab.system_one.router import Router
+from jevlaya_lab.system_one.routing import Hints
 from jevlaya_lab.tracing.listening import Listening
 from jevlaya_lab.tracing.recorder import TraceRecorder
+from jevlaya_lab.tracing.temperatures import Temperatures
 
-__all__ = ["OF_A_REQUEST", "Asker", "Chunk", "Outcome", "in_chunks", "is_router"]
+__all__ = ["OF_A_REQUEST", "Asker", "Chunk", "Outcome", "check_target", "in_chunks", "is_router"]
 
 OF_A_REQUEST: Final = ("model", "task", "lang", "lang_guess", "max_len", "head_max_len")
 """Options that a Router takes with each request."""
@@ -31,6 +38,20 @@ def is_router(target: Any) -> bool:
     return hasattr(target, "route_batch")
 
 
+def check_target(target: Any) -> Any:
+    """The agent or router itself.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if isinstance(target, type) or not hasattr(target, "predict_batch"):
+        raise InvalidInput(
+            f"Lab takes an agent or a router, an object with predict_batch; got {target!r}. For "
+            "a checkpoint write Lab(Agent(...))"
+        )
+    return target
+
+
 class Asker:
     """Asks one target the same questions about chunks of rows, and records each call.
 
@@ -41,6 +62,12 @@ class Asker:
         prepared: The same, checked.
         hooks: The caller's ``hooks``, ``on_predict_start`` and ``on_predict_end``.
         options: Options of the call itself.
+
+    Attributes:
+        temperatures: By checkpoint (``""`` for an agent), those that answered.
+
+    Raises:
+        InvalidHook: A hook is none.
     """
 
     def __init__(
@@ -52,12 +79,15 @@ class Asker:
         hooks: Mapping[str, Any],
         options: Mapping[str, Any],
     ) -> None:
+        entries("call", **hooks)  # a wrong one is wrong for every row
+        self.temperatures: dict[str, Temperatures] = {}
         self._target = target
         self._recorder = recorder
         self._questions = questions
         self._prepared = prepared
         self._hooks = hooks
         self._options = options
+        self._heard = False  # whether any run of the last call began
 
     def ask(self, chunk: Chunk) -> list[dict[str, Any]]:
         """One result per row of the chunk.
@@ -66,8 +96,7 @@ class Asker:
             InvalidResult: The hooks left something else.
             BaseException: What the call raised.
         """
-        listening = self._listening("predict_batch")
-        with listening:
+        with self._listening("predict_batch") as listening:
             if is_router(self._target):
                 requests = [
                     {"state": state, "questions": self._questions, **options}
@@ -81,22 +110,48 @@ class Asker:
         check_results(found, len(chunk.states), self._prepared, chunk.first)
         return list(found)
 
+    def check_options(self, shared: Mapping[str, Any]) -> None:
+        """Refuse options that are wrong for every row, before any row is asked.
+
+        Args:
+            shared: The options of requests that are the same for all rows.
+
+        Raises:
+            Exception: What the router says of them.
+        """
+        if not is_router(self._target):
+            return  # an agent takes all options with the call, and refuses them there
+        get = shared.get
+        if isinstance(self._target, Router):
+            hints = Hints(get("model"), get("task"), get("lang"), get("lang_guess"))
+            check_request(Request("", {}, hints, get("max_len"), get("head_max_len")))
+            if hints.task is not None:
+                self._target.resolve(hints.task)
+        if get("model") is not None:
+            self._target.resolve(get("model"))
+        # Nothing is asked, so no hook runs (L-36).
+        self._target.predict_batch([], **self._options)
+
     def ask_long(self, state: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         """The result about one state that may be longer than the window."""
-        listening = self._listening("predict_long")
-        with listening:
+        with self._listening("predict_long") as listening:
             result = self._target.predict_long(
                 state, self._questions, **options, **self._options, **listening.hooks
             )
         check_results([result], 1, self._prepared)
         return dict(result)
 
-    def outcome_long(self, state: Any, options: Mapping[str, Any], errors: str) -> Outcome:
-        """The same, or with ``errors="coerce"`` the error."""
+    def outcome_long(
+        self, state: Any, options: Mapping[str, Any], errors: str, alike: bool
+    ) -> Outcome:
+        """The same, or with ``errors="coerce"`` the error of that row alone.
+
+        ``alike`` says that all rows have the same options.
+        """
         try:
             return self.ask_long(state, options)
         except Exception as exc:
-            if errors != "coerce":
+            if errors != "coerce" or (alike and self._is_of_every_row(exc)):
                 raise
             return exc
 
@@ -105,10 +160,15 @@ class Asker:
 
         A chunk that fails is asked again in halves, so that a bad row takes none with it; hooks see
         these calls as well.
+
+        Raises:
+            Exception: What no row is to blame for.
         """
         try:
             results: Sequence[Outcome] = self.ask(chunk)
         except Exception as exc:
+            if self._is_of_every_row(exc):
+                raise
             if len(chunk.states) > 1:
                 yield from self._halves(chunk)
                 return
@@ -121,8 +181,23 @@ class Asker:
         yield from self.outcomes(Chunk(first, states[:middle], options[:middle]))
         yield from self.outcomes(Chunk(first + middle, states[middle:], options[middle:]))
 
-    def _listening(self, entry: str) -> Listening:
-        return Listening(self._recorder, self._target, entry, **self._hooks)
+    def _is_of_every_row(self, error: Exception) -> bool:
+        """Whether an agent refused the call's options, which are the same for all rows."""
+        if is_router(self._target):
+            return False
+        return isinstance(error, InvalidOption) or (
+            not self._heard and hasattr(self._target, "add_hook")
+        )
+
+    @contextmanager
+    def _listening(self, entry: str) -> Iterator[Listening]:
+        listening = Listening(self._recorder, self._target, entry, **self._hooks)
+        try:
+            with listening:
+                yield listening
+        finally:
+            self._heard = listening.heard
+            self.temperatures |= listening.temperatures
 
 
 def in_chunks(

@@ -80,7 +80,11 @@ def by_row(name: str, value: Any, index: pd.Index) -> list[Any]:
             f"{name}= is a Series on another index than the data ({len(value)} and {len(index)} "
             f"rows); give it the same index, or one {name} for all rows"
         )
-    return _none_for_missing(value.tolist())
+    # Whole numbers beside missing ones are floats in pandas.
+    return [
+        int(each) if isinstance(each, float) and each.is_integer() else each
+        for each in _none_for_missing(value.tolist())
+    ]
 
 
 def same_states(states: Sequence[Any], options: Sequence[Sequence[Any]]) -> list[int]:

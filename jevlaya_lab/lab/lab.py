@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from jevlaya_lab.frames import Trace, answer_columns, answers_frame, long_answers_frame
+from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.decisions import decisions_frame
-from jevlaya_lab.lab.asking import OF_A_REQUEST, Asker, in_chunks, is_router
+from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
-from jevlaya_lab.lab.rows import Rows
+from jevlaya_lab.lab.judging import Judging
+from jevlaya_lab.lab.results import Shape, result_frames
+from jevlaya_lab.lab.rows import Rows, read_rows
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg
-from jevlaya_lab.system_one.questions import Questions, prepare
+from jevlaya_lab.system_one.questions import Questions
 from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.tracing.capture import Redact
 from jevlaya_lab.tracing.listening import Listening
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab"]
 
 
-class Lab:
+class Lab(Judging):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
@@ -54,11 +57,8 @@ class Lab:
         capture: str = "none",
         redact: Redact | None = None,
     ) -> None:
-        if agent is not None and (isinstance(agent, type) or not hasattr(agent, "predict_batch")):
-            raise InvalidInput(
-                f"Lab takes an agent or a router, an object with predict_batch; got {agent!r}. For "
-                "a checkpoint write Lab(Agent(...))"
-            )
+        if agent is not None:
+            check_target(agent)
         self.recorder = TraceRecorder(capacity, capture=capture, redact=redact)
         self.agent = Router() if agent is None else agent
         self.answers: pd.DataFrame | None = None
@@ -116,31 +116,24 @@ class Lab:
             InvalidResult: The hooks left something else than one result with all answers per state.
             BaseException: What the calls raised.
         """
-        rows = self._rows(data, questions, state, layout, detail, errors, options)
+        shape = Shape(layout, detail, errors, is_router(self.agent))
+        rows = read_rows(self.agent, data, questions, state, shape, options)
         size = check_count("chunk_size", chunk_size) or 1
-        asker = Asker(
-            self.agent,
-            self.recorder,
-            questions,
-            rows.questions,
-            _hooks(hooks, on_predict_start, on_predict_end),
-            rows.of_call,
-        )
+        hook_args = _hooks(hooks, on_predict_start, on_predict_end)
+        asker = self._asker(questions, rows, hook_args)
         rows.merge_equal(dedupe)
+        if errors == "coerce":
+            asker.check_options(rows.shared)
         states, n = rows.to_ask, len(rows.to_ask)
-        with tqdm(total=n, unit="state", disable=not progress or n <= size) as bar:
-            try:
-                for chunk in in_chunks(n, size, states, rows.options_of):
-                    if errors == "coerce":
-                        for i, outcome in asker.outcomes(chunk):
-                            rows.found[i] = outcome
-                    else:
-                        rows.found.update(enumerate(asker.ask(chunk), chunk.first))
-                    bar.update(len(chunk.states))
-            finally:
-                self._keep(rows, layout, detail)
-        self.answers = self.last
-        return self.last  # type: ignore[return-value]  # _keep has just set it
+        with self._keeping(rows, shape, asker) as kept, _bar(n, progress and n > size) as bar:
+            for chunk in in_chunks(n, size, states, rows.options_of):
+                if errors == "coerce":
+                    for i, outcome in asker.outcomes(chunk):
+                        rows.found[i] = outcome
+                else:
+                    rows.found.update(enumerate(asker.ask(chunk), chunk.first))
+                bar.update(len(chunk.states))
+        return self._answered(kept)
 
     def predict_long(
         self,
@@ -193,27 +186,26 @@ class Lab:
                 "much of a state as fits"
             )
         given = {"window": window, "stride": stride, "batch_size": batch_size}
-        options |= {name: check_count(name, each) for name, each in given.items() if each}
-        rows = self._rows(data, questions, state, layout, detail, errors, options, every=True)
-        asker = Asker(
-            self.agent,
-            self.recorder,
-            questions,
-            rows.questions,
-            _hooks(hooks, on_predict_start, on_predict_end),
-            {},
-        )
+        options |= {n: check_count(n, each) for n, each in given.items() if each is not None}
+        if window is not None and stride is not None and stride > window:
+            raise InvalidOption(
+                f"stride ({stride}) is larger than window ({window}): what lies between two "
+                "windows would not be read; make it at most a window"
+            )
+        shape = Shape(layout, detail, errors, is_router(self.agent), spans=True)
+        rows = read_rows(self.agent, data, questions, state, shape, options, every=True)
+        hook_args = _hooks(hooks, on_predict_start, on_predict_end)
+        asker = self._asker(questions, rows, hook_args)
         rows.merge_equal(dedupe)
-        states = rows.to_ask
-        bar = tqdm(states, unit="state", disable=not progress or len(states) < 2)
-        try:
-            for i, each in enumerate(bar):
-                rows.found[i] = asker.outcome_long(each, rows.options_of(i), errors)
-        finally:
-            bar.close()
-            self._keep(rows, layout, detail, long_states=True)
-        self.answers = self.last
-        return self.last  # type: ignore[return-value]  # _keep has just set it
+        if errors == "coerce":
+            asker.check_options(rows.shared)
+        states, n = rows.to_ask, len(rows.to_ask)
+        alike = len(rows.shared) == len(options)
+        with self._keeping(rows, shape, asker) as kept, _bar(n, progress and n > 1) as bar:
+            for i, each in enumerate(states):
+                rows.found[i] = asker.outcome_long(each, rows.options_of(i), errors, alike)
+                bar.update()
+        return self._answered(kept)
 
     def route(
         self,
@@ -307,66 +299,36 @@ class Lab:
         self.recorder.clear()
         self.answers = self.last = self.routing = None
 
-    def _rows(
-        self,
-        data: Any,
-        questions: Questions,
-        state: StateColumns,
-        layout: str,
-        detail: bool,
-        errors: str,
-        options: Mapping[str, Any],
-        *,
-        every: bool = False,
-    ) -> Rows:
-        for name, value, known in (
-            ("layout", layout, ("wide", "long")),
-            ("errors", errors, ("raise", "coerce")),
-        ):
-            if value not in known:
-                raise InvalidOption(f"{name} is {' or '.join(map(repr, known))}, got {value!r}")
-        prepared = prepare(questions)
-        answer_columns(prepared, detail, errors=errors == "coerce")
-        states, index = read_states(data, state)
-        wrong = check_each(states, index)
-        if errors == "raise":
-            for each in wrong.values():
-                raise each
-        of_row = OF_A_REQUEST if is_router(self.agent) else ()
-        by_name = {
-            name: by_row(name, each, index)
-            for name, each in options.items()
-            if every or name in of_row
-        }
-        of_call = {name: each for name, each in options.items() if name not in by_name}
-        return Rows(states, index, prepared, by_name, of_call, wrong, errors)
+    def _asker(self, questions: Questions, rows: Rows, hooks: Mapping[str, Any]) -> Asker:
+        return Asker(self.agent, self.recorder, questions, rows.questions, hooks, rows.of_call)
 
-    def _keep(self, rows: Rows, layout: str, detail: bool, long_states: bool = False) -> None:
-        """Make the frames of the rows that are done."""
-        done, outcomes = rows.outcomes()
-        index = rows.index[done]
-        problems = [o if isinstance(o, Exception) else None for o in outcomes]
-        results = [{} if isinstance(o, Exception) else o for o in outcomes]
-        decisions = [result.get("routing") for result in results]
-        self.routing = decisions_frame(decisions, index) if is_router(self.agent) else None
-        if layout == "long":
-            self.last = long_answers_frame(results, rows.questions, index, detail=detail)
-        else:
-            self.last = answers_frame(
-                results, rows.questions, index, detail=detail, spans=long_states and detail
+    @contextmanager
+    def _keeping(self, rows: Rows, shape: Shape, asker: Asker) -> Iterator[list[pd.DataFrame]]:
+        """Make the frames of the rows that are done when the block ends, however it does.
+
+        The list gets this call's own frame: other threads may set the attributes meanwhile.
+        """
+        kept: list[pd.DataFrame] = []
+        try:
+            yield kept
+        finally:
+            index, outcomes = rows.outcomes()
+            answers, self.routing = result_frames(
+                outcomes, rows.questions, index, shape, asker.temperatures
             )
-            if detail and self.routing is not None:
-                shown = decisions_frame(decisions, index, prefix="routing_")
-                self.last = pd.concat([self.last, shown], axis=1)
-        if rows.errors == "coerce":
-            texts = [None if p is None else f"{type(p).__name__}: {p}" for p in problems]
-            repeat = len(rows.questions) if layout == "long" else 1
-            self.last["error"] = pd.array(
-                [text for text in texts for _ in range(repeat)], dtype="string"
-            )
+            self.last = answers
+            kept.append(answers)
+
+    def _answered(self, kept: list[pd.DataFrame]) -> pd.DataFrame:
+        (self.answers,) = kept
+        return kept[0]
 
     def __repr__(self) -> str:
         return f"Lab({self.agent!r}, {self.trace!r})"
+
+
+def _bar(n: int, shown: bool) -> Any:
+    return tqdm(total=n, unit="state", disable=not shown)
 
 
 def _hooks(hooks: Any, on_predict_start: Any, on_predict_end: Any) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from jevlaya_lab.lab.asking import Outcome
-from jevlaya_lab.lab.inputs import same_states
-from jevlaya_lab.system_one.questions import Question
+from jevlaya_lab.lab.asking import OF_A_REQUEST, Outcome, is_router
+from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states, same_states
+from jevlaya_lab.lab.results import Shape, check_columns
+from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.system_one.questions import Question, Questions, prepare
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "read_rows"]
 
 
 class Rows:
@@ -22,9 +24,9 @@ class Rows:
         index: Of the data.
         questions: What is asked.
         by_name: Options that go with each row, one value per row.
+        shared: Those of them that are the same for all rows.
         of_call: Options of the call.
         wrong: The errors of rows that cannot be asked about.
-        errors: ``raise`` or ``coerce``.
 
     Attributes:
         found: What came of those that were asked, by their place among these.
@@ -36,14 +38,14 @@ class Rows:
         index: pd.Index,
         questions: Sequence[Question],
         by_name: Mapping[str, list[Any]],
+        shared: Mapping[str, Any],
         of_call: Mapping[str, Any],
         wrong: Mapping[int, Exception],
-        errors: str,
     ) -> None:
         self.index = index
         self.questions = questions
+        self.shared = shared
         self.of_call = of_call
-        self.errors = errors
         self.found: dict[int, Outcome] = {}
         self._states = states
         self._by_name = by_name
@@ -77,8 +79,8 @@ class Rows:
         values = {name: each[row] for name, each in self._by_name.items()}
         return {name: value for name, value in values.items() if value is not None}
 
-    def outcomes(self) -> tuple[list[int], list[Outcome]]:
-        """The rows that are done, and what came of them."""
+    def outcomes(self) -> tuple[pd.Index, list[Outcome]]:
+        """What came of the rows that are done, and their index."""
         done: list[int] = []
         found: list[Outcome] = []
         for i in range(len(self._states)):
@@ -86,4 +88,50 @@ class Rows:
             if outcome is not None:
                 done.append(i)
                 found.append(outcome)
-        return done, found
+        # A choice of all rows would be another kind of index: no range, no frequency.
+        return self.index if len(done) == len(self.index) else self.index[done], found
+
+
+def read_rows(
+    target: Any,
+    data: Any,
+    questions: Questions,
+    state: StateColumns,
+    shape: Shape,
+    options: Mapping[str, Any],
+    *,
+    every: bool = False,
+) -> Rows:
+    """Read and check all that a call of the Lab was given.
+
+    Args:
+        target: The agent or router.
+        data: See :func:`read_states`.
+        questions: What is asked.
+        state: See :func:`read_states`.
+        shape: What the answers shall look like.
+        options: Further options of the call.
+        every: Whether each of the options goes with a row, not with the call.
+
+    Raises:
+        InvalidInput: Something of it is not usable.
+    """
+    for name, value, known in (
+        ("layout", shape.layout, ("wide", "long")),
+        ("errors", shape.errors, ("raise", "coerce")),
+    ):
+        if value not in known:
+            raise InvalidOption(f"{name} is {' or '.join(map(repr, known))}, got {value!r}")
+    prepared = prepare(questions)
+    check_columns(prepared, shape)
+    states, index = read_states(data, state)
+    wrong = check_each(states, index)
+    if shape.errors == "raise":
+        for each in wrong.values():
+            raise each
+    of_row = OF_A_REQUEST if is_router(target) else ()
+    given = {name: each for name, each in options.items() if every or name in of_row}
+    by_name = {name: by_row(name, each, index) for name, each in given.items()}
+    shared = {name: each for name, each in given.items() if not isinstance(each, pd.Series)}
+    of_call = {name: each for name, each in options.items() if name not in given}
+    return Rows(states, index, prepared, by_name, shared, of_call, wrong)

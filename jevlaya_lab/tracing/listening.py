@@ -8,14 +8,18 @@ the call and stay silent for everybody else's.
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final
 
 from jevlaya_lab.system_one.call_tree import OneCall, current_call
+from jevlaya_lab.system_one.events import EVENTS
 from jevlaya_lab.system_one.hook_log import HookLog
 from jevlaya_lab.system_one.hooks import HookRegistry
 from jevlaya_lab.tracing.recorder import TraceRecorder
+from jevlaya_lab.tracing.temperatures import Temperatures, temperatures_of
 from jevlaya_lab.tracing.timed import (
     time_installed,
     timed_function,
@@ -41,6 +45,8 @@ class Listening:
 
     Attributes:
         hooks: The arguments of hooks for the call, the recorder's behind the caller's.
+        heard: Whether any run of the call began.
+        temperatures: By checkpoint (``""`` where an agent is called), those that answered.
     """
 
     def __init__(
@@ -58,22 +64,26 @@ class Listening:
         self._scope = "router" if hasattr(target, "route") else "agent"
         self._outer: str | None = None
         self._foreign = not isinstance(target, HookRegistry)
-        self._installed: list[tuple[Any, Any]] = []
-        self._timed: list[Any] = []
+        self.heard = False
+        self.temperatures: dict[str, Temperatures] = {}
+        # Agents are not held: a checkpoint that is evicted meanwhile shall be freed.
+        self._installed: list[tuple[Callable[[], Any], Any]] = []
+        self._timed: list[Callable[[], Any]] = []
         self._open: list[str] = []  # router runs that began and did not end
         self._call = OneCall()
         self._token: Token[Listening | None] | None = None
         given = listed(hooks)
         starts, ends = listed(on_predict_start), listed(on_predict_end)
         if self._foreign:
-            first = len(getattr(target, "hooks", ()))
-            n = first + len(given)
+            # Positions as dispatch counts them for ours, the adapters and methods below included.
+            first = len(getattr(target, "hooks", ())) + 1
+            n = first + len(given) + 1
             given = [
                 hook if _is_no_hook(hook) else timed_hook(hook, first + i, "call")
                 for i, hook in enumerate(given)
             ]
             starts = [timed_function(f, "on_predict_start", n + i) for i, f in enumerate(starts)]
-            n += len(starts)
+            n += len(starts) + 1
             ends = [timed_function(f, "on_predict_end", n + i) for i, f in enumerate(ends)]
         # As functions the recorder's methods come last, behind those of the caller.
         self.hooks = {
@@ -89,8 +99,9 @@ class Listening:
         self._token = _CURRENT.set(self)
         if self._foreign:
             self._time(self._target)
-        if self._scope == "router":
-            self._install(self._target, _OfRouter(self))
+        self._install(self._target, _OfTarget(self))
+        if self._scope == "agent":
+            self._read_temperatures("", self._target)
         return self
 
     def __exit__(
@@ -99,10 +110,12 @@ class Listening:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for owner, hook in self._installed:
-            owner.remove_hook(hook)
-        for owner in self._timed:
-            untime_installed(owner)
+        for find, hook in self._installed:
+            if (owner := find()) is not None:
+                owner.remove_hook(hook)
+        for find in self._timed:
+            if (owner := find()) is not None:
+                untime_installed(owner)
         if self._token is not None:
             _CURRENT.reset(self._token)
         self._call.__exit__()
@@ -110,20 +123,26 @@ class Listening:
             self.recorder.settle()  # a failed end hook kept the recorder from noting the run
 
     def _start(self, ctx: Any) -> None:
+        self.heard = True
         self._tag(ctx, self._scope, self._entry)
         self.recorder.on_predict_start(ctx)
         if ctx.agent is not None and ctx.agent is not self._target:
             self._open.append(ctx.run_id)
             self._hear(ctx.agent)
+            decision = ctx.decision
+            name = decision.get("model") if isinstance(decision, Mapping) else ctx.model
+            if isinstance(name, str) and name not in self.temperatures:
+                self._read_temperatures(name, ctx.agent)
 
     def _end(self, ctx: Any) -> None:
+        self.heard = True
         if ctx.run_id in self._open:
             self._open.remove(ctx.run_id)
         self.recorder.on_predict_end(ctx)
 
     def _hear(self, agent: Any) -> None:
         """Listen to the runs of a router's agent, once."""
-        if any(owner is agent for owner, _ in self._installed):
+        if any(find() is agent for find, _ in self._installed):
             return
         if not isinstance(agent, HookRegistry):
             self._time(agent)
@@ -132,12 +151,17 @@ class Listening:
     def _install(self, owner: Any, hook: Any) -> None:
         if hasattr(owner, "add_hook") and hasattr(owner, "remove_hook"):
             owner.add_hook(hook)
-            self._installed.append((owner, hook))
+            self._installed.append((_loosely(owner), hook))
 
     def _time(self, owner: Any) -> None:
         if isinstance(getattr(owner, "hooks", None), list):
             time_installed(owner)
-            self._timed.append(owner)
+            self._timed.append(_loosely(owner))
+
+    def _read_temperatures(self, name: str, agent: Any) -> None:
+        found = temperatures_of(agent)
+        if found is not None:
+            self.temperatures[name] = found
 
     def _tag(self, ctx: Any, scope: str, entry: str) -> None:
         """Say of a context of ``laya`` where in the call tree it belongs."""
@@ -176,11 +200,12 @@ class _OfCall(_Adapter):
 
     def on_error(self, ctx: Any) -> None:
         if recorder := self._heard(ctx, self._listening._scope, self._listening._entry):
+            self._listening.heard = True
             recorder.on_error(ctx)
 
 
-class _OfRouter(_Adapter):
-    """Is installed on the router: its loads and evictions, and what hooks ask of it meanwhile."""
+class _OfTarget(_Adapter):
+    """Is installed on what is called: loads and evictions, and what hooks ask of it meanwhile."""
 
     def on_load(self, ctx: Any) -> None:
         if recorder := self._heard(ctx, "load", "load"):
@@ -208,7 +233,7 @@ class _OfRouter(_Adapter):
             recorder.on_predict_end(ctx)
 
     def _of_a_hook(self, ctx: Any) -> TraceRecorder | None:
-        """The recorder, for what a hook asks of the router; the call itself is heard elsewhere."""
+        """The recorder, for what a hook asks of the target; the call itself is heard elsewhere."""
         listening = self._listening
         parent = ctx.__dict__.get("parent_run_id")
         nested = "timings" in ctx.__dict__ and parent != listening._outer
@@ -219,20 +244,24 @@ class _OfAgent(_Adapter):
     """Is installed on a router's agent: its runs."""
 
     def on_predict_start(self, ctx: Any) -> None:
-        if recorder := self._heard(ctx, "agent", "predict_batch"):
+        if recorder := self._of_agent(ctx):
             recorder.on_predict_start(ctx)
 
     def on_error(self, ctx: Any) -> None:
-        if recorder := self._heard(ctx, "agent", "predict_batch"):
+        if recorder := self._of_agent(ctx):
             recorder.on_error(ctx)
 
     def on_predict_end(self, ctx: Any) -> None:
-        if recorder := self._heard(ctx, "agent", "predict_batch"):
+        if recorder := self._of_agent(ctx):
             recorder.on_predict_end(ctx)
+
+    def _of_agent(self, ctx: Any) -> TraceRecorder | None:
+        entry = self._listening._entry
+        return self._heard(ctx, "agent", entry if entry == "predict_long" else "predict_batch")
 
 
 # The recorder leaves its own calls out of a trace, by this name.
-for _adapter in (_OfCall, _OfRouter, _OfAgent):
+for _adapter in (_OfCall, _OfTarget, _OfAgent):
     _adapter.__qualname__ = TraceRecorder.__qualname__
 
 
@@ -253,4 +282,12 @@ def listed(value: Any) -> list[Any]:
 
 def _is_no_hook(hook: Any) -> bool:
     """What the object itself shall refuse, in its own words."""
-    return isinstance(hook, type) or (callable(hook) and not hasattr(hook, "on_predict_start"))
+    return isinstance(hook, type) or not any(hasattr(hook, event) for event in EVENTS)
+
+
+def _loosely(owner: Any) -> Callable[[], Any]:
+    """A function that gives the object for as long as somebody else holds it."""
+    try:
+        return weakref.ref(owner)
+    except TypeError:  # its class has no room for weak references
+        return lambda: owner

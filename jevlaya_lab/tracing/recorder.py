@@ -155,7 +155,7 @@ class TraceRecorder:
             missed = [
                 ctx
                 for ctx, seen in self._seen.items()
-                if seen.started and not seen.noted and seen.thread == here
+                if seen.sightings and not seen.noted and seen.thread == here
             ]
         for ctx in missed:
             if ctx.elapsed_ms is not None:

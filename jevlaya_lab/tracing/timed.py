@@ -31,7 +31,7 @@ class _Timed:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.hook, name)
-        if name not in EVENTS or method is None or _does_nothing(method, name):
+        if name not in EVENTS or not callable(method) or _does_nothing(method, name):
             return method
         return _noting(method, name, self._entry, self._position)
 
