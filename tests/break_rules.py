@@ -155,8 +155,8 @@ MUTATIONS = (
         "L-8",
         "no end hook after a failure",
         "lifecycle.py",
-        '        later = _attempt(hooks, "on_predict_end", ctx)\n',
-        '        later = failure or _attempt(hooks, "on_predict_end", ctx)\n',
+        '    later = _attempt(hooks, "on_predict_end", ctx)\n',
+        '    later = failure or _attempt(hooks, "on_predict_end", ctx)\n',
     ),
     Mutation(
         "L-8",
@@ -242,8 +242,8 @@ MUTATIONS = (
         "L-27",
         "on_predict_end of the failed runs is skipped",
         "lifecycle.py",
-        '        later = _attempt(hooks, "on_predict_end", ctx)\n',
-        '        later = None if failure else _attempt(hooks, "on_predict_end", ctx)\n',
+        '    later = _attempt(hooks, "on_predict_end", ctx)\n',
+        '    later = None if failure else _attempt(hooks, "on_predict_end", ctx)\n',
     ),
     Mutation(
         "L-28",
@@ -486,10 +486,11 @@ MUTATIONS = (
         "L-11",
         "start hooks run before the load",
         "router.py",
-        "            ctx = self._run_of(asked, name, self.load(name), entry)\n",
+        "            agent = self.load(name)\n"
+        "            ctx = self._run_of(asked, name, agent, entry)\n",
         "            ctx = self._run_of(asked, name, None, entry)\n"
         '            hooks.dispatch("on_predict_start", ctx)\n'
-        "            ctx.agent = self.load(name)\n",
+        "            agent = ctx.agent = self.load(name)\n",
     ),
     Mutation(
         "L-12",
@@ -509,8 +510,8 @@ MUTATIONS = (
         "L-13",
         "per-call hooks hear of loads",
         "router.py",
-        "            ctx = self._run_of(asked, name, self.load(name), entry)\n",
-        "            ctx = self._run_of(asked, name, self.load(name), entry)\n"
+        "            ctx = self._run_of(asked, name, agent, entry)\n",
+        "            ctx = self._run_of(asked, name, agent, entry)\n"
         '            hooks.dispatch("on_load", ctx)\n',
     ),
     Mutation(
@@ -524,8 +525,8 @@ MUTATIONS = (
         "L-13",
         "a resident checkpoint is built again",
         "pool.py",
-        "            if key in self._agents:\n                self._policy.used(key)\n"
-        "                return Loaded(key, self._agents[key])\n",
+        "                if key in self._agents:\n                    self._policy.used(key)\n"
+        "                    return Loaded(key, self._agents[key])\n",
         "",
     ),
     Mutation(
@@ -546,8 +547,8 @@ MUTATIONS = (
         "L-15",
         "the agent gets the request instead of what the hooks left",
         "answering.py",
-        "    result = ask(ctx.agent, _only_state(ctx), ctx.questions, arguments)\n",
-        "    result = ask(ctx.agent, asked.request.state, asked.request.questions, arguments)\n",
+        "    result = ask(agent, _only_state(ctx), ctx.questions, arguments)\n",
+        "    result = ask(agent, asked.request.state, asked.request.questions, arguments)\n",
     ),
     Mutation(
         "L-15",
@@ -560,8 +561,8 @@ MUTATIONS = (
         "L-15",
         "the agent's own routing stays in the result",
         "answering.py",
-        '    result["routing"] = dict(asked.decision)\n',
-        '    result.setdefault("routing", {})\n',
+        '    return {**result, "routing": dict(decision)}\n',
+        '    return {"routing": {}, **result}\n',
     ),
     Mutation(
         "L-16",
@@ -686,18 +687,8 @@ MUTATIONS = (
         "L-31",
         "on_load runs before on_evict",
         "residency.py",
-        "            for name in loaded.evicted:\n"
-        '                ctx = self._context("evict", name, ended, loaded.evicting_ms)\n'
-        '                lifecycle.announce("on_evict", ctx, hooks)\n'
-        '            ctx = self._context("load", loaded.name, loaded.began, loaded.elapsed_ms)\n'
-        "            ctx.agent = loaded.agent\n"
-        '            lifecycle.announce("on_load", ctx, hooks)\n',
-        '            ctx = self._context("load", loaded.name, loaded.began, loaded.elapsed_ms)\n'
-        "            ctx.agent = loaded.agent\n"
-        '            lifecycle.announce("on_load", ctx, hooks)\n'
-        "            for name in loaded.evicted:\n"
-        '                ctx = self._context("evict", name, ended, loaded.evicting_ms)\n'
-        '                lifecycle.announce("on_evict", ctx, hooks)\n',
+        "        self._announce([*gone, ctx])\n",
+        "        self._announce([ctx, *gone])\n",
     ),
     Mutation(
         "L-32",
@@ -739,8 +730,8 @@ MUTATIONS = (
         "L-35",
         "everybody builds",
         "pool.py",
-        "            build = self._builds.get(key)\n",
-        "            build = None\n",
+        "                under_way = self._builds.setdefault(key, build)\n",
+        "                under_way = build\n",
     ),
     Mutation(
         "L-40",
