@@ -10,9 +10,12 @@ from tqdm.auto import tqdm
 
 from jevlaya_lab.frames import Trace, answer_columns, answers_frame, long_answers_frame
 from jevlaya_lab.frames.decisions import decisions_frame
+from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import OF_A_REQUEST, Asker, in_chunks, is_router
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
 from jevlaya_lab.lab.rows import Rows
+from jevlaya_lab.lab.showing import lab_html
+from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg
@@ -59,6 +62,7 @@ class Lab:
                 f"Lab takes an agent or a router, an object with predict_batch; got {agent!r}. For "
                 "a checkpoint write Lab(Agent(...))"
             )
+        register()  # the accessor of Series and DataFrames
         self.recorder = TraceRecorder(capacity, capture=capture, redact=redact)
         self.agent = Router() if agent is None else agent
         self.answers: pd.DataFrame | None = None
@@ -365,8 +369,11 @@ class Lab:
                 [text for text in texts for _ in range(repeat)], dtype="string"
             )
 
+    def _repr_html_(self) -> str:
+        return safely(self, lab_html)
+
     def __repr__(self) -> str:
-        return f"Lab({self.agent!r}, {self.trace!r})"
+        return f"Lab({self.agent!r}, {self.recorder!r})"
 
 
 def _hooks(hooks: Any, on_predict_start: Any, on_predict_end: Any) -> dict[str, Any]:
