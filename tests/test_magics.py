@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+import warnings
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -387,6 +390,25 @@ def test_the_lab_is_chosen_by_name(ip, run):
     ip.del_var("routing")
     assert "there is no variable 'routing'" in run("%jevlaya").err
     assert run("%jevlaya config --default").value["lab"] == "the default Lab"
+
+
+# --- the documentation -----------------------------------------------------------------------
+
+
+def test_the_examples_of_the_documentation_run(ip, run, tmp_path, monkeypatch):
+    text = (Path(__file__).parent.parent / "docs" / "notebook.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert len(cells) == 9
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jevlaya_lab.Agent", lambda: make_agent())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The jevlaya_lab extension is already loaded")
+        errors = [run(cell).outcome.error_in_exec for cell in cells]
+    assert errors == [None] * len(cells)
+    assert ip.user_ns["answers"].shape == (2, 2)
+    assert len(ip.user_ns["trace"].runs) == 1
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"trace.csv", "lifecycle.png"}
+    assert ip.user_ns["tickets"].columns.tolist() == ["subject", "text", "team", "mood", "cancel"]
 
 
 # --- the tab key -----------------------------------------------------------------------------
