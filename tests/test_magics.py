@@ -331,6 +331,11 @@ def test_magics_inside_of_a_traced_cell_and_a_fresh_start(ip, run):
     assert len(ip.user_ns["t"].runs) == len(ip.user_ns["lab"].trace.runs) == 1
 
 
+def test_a_terminal_waits_for_the_code_of_the_cell(ip):
+    assert ip.check_complete("%%jevlaya trace -o t\n")[0] == "incomplete"
+    assert ip.check_complete("%%jevlaya trace -o t\nx = 1\n\n")[0] == "complete"
+
+
 # --- the other commands ----------------------------------------------------------------------
 
 

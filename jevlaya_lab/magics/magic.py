@@ -145,7 +145,7 @@ def _help() -> str:
             "",
             f"Cell magics: {cells}.",
             "",
-            *("\n".join((command.__doc__ or "").splitlines()) for command in COMMANDS.values()),
+            *(command.__doc__ or "" for command in COMMANDS.values()),
         ]
     )
 

@@ -34,6 +34,10 @@ def begin_traced_cell(lines: list[str]) -> list[str]:
     return [f"get_ipython().run_line_magic('jevlaya', {line!r})\n", *lines[1:]]
 
 
+# A terminal then goes on asking for lines, as below any other cell magic, until one is blank.
+begin_traced_cell.__dict__["has_side_effects"] = True
+
+
 class TracedCells:
     """The recordings of traced cells of one shell, which may be nested.
 
