@@ -1,17 +1,20 @@
 """See what a System One decision model does: lifecycle, hooks, timings and answers, in Jupyter.
 
 Importing this package loads neither torch nor pandas; each name below is loaded at its first use.
+Where pandas is loaded already, its Series and DataFrames get the accessor ``jevlaya``.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jevlaya_lab.analysis import calibration, confusion
     from jevlaya_lab.frames.trace import Trace
     from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
+    from jevlaya_lab.lab.default import default_lab, set_default_lab
     from jevlaya_lab.lab.lab import Lab
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
         add_default_hook,
         clear_default_hooks,
         default_hooks,
+        remove_default_hook,
         set_default_hooks,
     )
     from jevlaya_lab.system_one.questions import Choice, Noul, Score
@@ -49,9 +53,12 @@ _HOMES = {
     "clear_default_hooks": "system_one.hooks",
     "confusion": "analysis",
     "default_hooks": "system_one.hooks",
+    "default_lab": "lab.default",
     "read_trace_csv": "frames.trace_files",
     "read_trace_parquet": "frames.trace_files",
+    "remove_default_hook": "system_one.hooks",
     "set_default_hooks": "system_one.hooks",
+    "set_default_lab": "lab.default",
 }
 
 __all__ = [
@@ -74,9 +81,12 @@ __all__ = [
     "clear_default_hooks",
     "confusion",
     "default_hooks",
+    "default_lab",
     "read_trace_csv",
     "read_trace_parquet",
+    "remove_default_hook",
     "set_default_hooks",
+    "set_default_lab",
 ]
 
 
@@ -90,3 +100,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by ``%load_ext jevlaya_lab``: brings ``%jevlaya``, ``%%jevlaya`` and the accessor."""
+    importlib.import_module(f"{__name__}.magics").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Called by ``%unload_ext jevlaya_lab``: takes the magics away again."""
+    importlib.import_module(f"{__name__}.magics").unload(shell)
+
+
+# A pandas that is only now being imported has no Series yet.
+if hasattr(sys.modules.get("pandas"), "Series"):
+    importlib.import_module(f"{__name__}.lab.accessor").register()

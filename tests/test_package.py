@@ -93,6 +93,7 @@ ROOMS = (
     "contrib_hooks",
     "embedding",
     "system_one",
+    "markup",
 )
 """From top to bottom, as the architecture draws them; each may import what is below it."""
 

@@ -13,6 +13,8 @@ import pandas as pd
 
 from jevlaya_lab.frames.build import calls_frame, events_frame, runs_frame
 from jevlaya_lab.frames.schema import RUNS
+from jevlaya_lab.frames.showing import trace_html
+from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.tracing.records import Record
 
@@ -176,6 +178,9 @@ class Trace:
 
         calls = _rows(self.calls)
         return export(calls, _rows(self.runs), _rows(self.events), tracer_provider)
+
+    def _repr_html_(self) -> str:
+        return safely(self, trace_html)
 
     def __repr__(self) -> str:
         facts = [

@@ -11,11 +11,14 @@ from tqdm.auto import tqdm
 
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.decisions import decisions_frame
+from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
 from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.results import Shape, result_frames
 from jevlaya_lab.lab.rows import Rows, read_rows
+from jevlaya_lab.lab.showing import lab_html
+from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg
@@ -59,6 +62,7 @@ class Lab(Judging):
     ) -> None:
         if agent is not None:
             check_target(agent)
+        register()  # the accessor of Series and DataFrames
         self.recorder = TraceRecorder(capacity, capture=capture, redact=redact)
         self.agent = Router() if agent is None else agent
         self.answers: pd.DataFrame | None = None
@@ -323,8 +327,11 @@ class Lab(Judging):
         (self.answers,) = kept
         return kept[0]
 
+    def _repr_html_(self) -> str:
+        return safely(self, lab_html)
+
     def __repr__(self) -> str:
-        return f"Lab({self.agent!r}, {self.trace!r})"
+        return f"Lab({self.agent!r}, {self.recorder!r})"
 
 
 def _bar(n: int, shown: bool) -> Any:

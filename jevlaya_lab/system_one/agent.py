@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.calibration import Calibration, read_calibration, write_calibration
 from jevlaya_lab.system_one.checkpoint import Checkpoint, copy_checkpoint, read_checkpoint
@@ -26,6 +27,7 @@ from jevlaya_lab.system_one.models import Network
 from jevlaya_lab.system_one.models.opening import open_network
 from jevlaya_lab.system_one.questions import Questions
 from jevlaya_lab.system_one.scanning import LongStates
+from jevlaya_lab.system_one.showing import agent_html
 
 __all__ = ["Agent"]
 
@@ -297,6 +299,9 @@ class Agent(LongStates):
         return read_calibration(
             path, model=self.model_id, config=self.config, subfolder=self.subfolder
         )
+
+    def _repr_html_(self) -> str:
+        return safely(self, agent_html)
 
     def __repr__(self) -> str:
         facts = self.network.info()

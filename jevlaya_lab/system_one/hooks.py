@@ -34,6 +34,7 @@ __all__ = [
     "clear_default_hooks",
     "default_hooks",
     "entries",
+    "remove_default_hook",
     "set_default_hooks",
 ]
 
@@ -158,6 +159,16 @@ def add_default_hook(hook: HookArg) -> None:
     found = entries("default", hook)
     with _defaults_lock:
         _defaults = (*_defaults, *found)
+
+
+def remove_default_hook(hook: Any) -> bool:
+    """Remove a process-wide hook, wherever this very object stands; says whether it did."""
+    global _defaults
+    with _defaults_lock:
+        kept = tuple(entry for entry in _defaults if not _is(entry, hook))
+        removed = len(kept) < len(_defaults)
+        _defaults = kept
+    return removed
 
 
 def clear_default_hooks() -> None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one import lifecycle
 from jevlaya_lab.system_one.answering import Asked, answer_alone, answer_together, only_result
 from jevlaya_lab.system_one.asking import ask_long, ask_one
@@ -32,6 +33,7 @@ from jevlaya_lab.system_one.questions import Questions, prepare
 from jevlaya_lab.system_one.request import Request, check_request, numbered, read_requests
 from jevlaya_lab.system_one.residency import Residency
 from jevlaya_lab.system_one.routing import Hints, Policy, RouteDecision, decide
+from jevlaya_lab.system_one.showing import router_html
 
 __all__ = ["Router"]
 
@@ -524,6 +526,9 @@ class Router(Residency):
 
     def __exit__(self, *_: object) -> None:
         self.unload()
+
+    def _repr_html_(self) -> str:
+        return safely(self, router_html)
 
     def __repr__(self) -> str:
         return (

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.system_one.language import Detection, detect
 from jevlaya_lab.system_one.registry import Source
+from jevlaya_lab.system_one.showing import decision_html
 
 __all__ = [
     "WORKFLOWS",
@@ -77,6 +79,9 @@ class RouteDecision(dict[str, Any]):
             return self[name]
         except KeyError:
             raise AttributeError(f"this decision has no {name!r}; it has {list(self)}") from None
+
+    def _repr_html_(self) -> str:
+        return safely(self, decision_html)
 
     def __repr__(self) -> str:
         return f"RouteDecision(model={self.get('model')!r}, reason={self.get('reason')!r})"

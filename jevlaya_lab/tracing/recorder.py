@@ -196,6 +196,11 @@ class TraceRecorder:
     # --- reading -----------------------------------------------------------------------------
 
     @property
+    def clock(self) -> float:
+        """The reading of ``time.perf_counter()`` that is millisecond 0 of a trace."""
+        return self._clock
+
+    @property
     def n_dropped(self) -> int:
         """How many runs were noted since :meth:`clear` and are no longer kept."""
         return self._since(0)[1]

@@ -22,6 +22,7 @@ from jevlaya_lab.system_one.hooks import (
     add_default_hook,
     clear_default_hooks,
     default_hooks,
+    remove_default_hook,
     set_default_hooks,
 )
 
@@ -824,3 +825,13 @@ def test_a_property_that_fails_is_a_hook_that_fails() -> None:
         agent.predict("a", QUESTIONS, hooks_raise=False)
 
     assert seen[0].hook_calls[0].error == "OSError: not now"
+
+
+def test_a_process_wide_hook_is_removed_wherever_it_stands() -> None:
+    first, second = Recorder(), Recorder()
+    set_default_hooks([first, second, first], on_predict_end=print)
+
+    assert remove_default_hook(first)
+    assert not remove_default_hook(first)
+    assert remove_default_hook(print)
+    assert default_hooks() == [second]

@@ -1,0 +1,143 @@
+"""HTML for notebooks out of plain values: whatever is not :class:`Markup` made here is escaped.
+
+Only inline styles that follow the notebook's own colours, so that light and dark ones can be read
+and nothing is fetched; what a site strips away leaves a plain table.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+__all__ = [
+    "Markup",
+    "card",
+    "details",
+    "facts",
+    "join",
+    "listed",
+    "note",
+    "safely",
+    "table",
+    "text",
+]
+
+_LINE: Final = "1px solid rgba(128,128,128,.35)"
+_CARD: Final = (
+    f"border:{_LINE};border-radius:6px;padding:8px 12px;margin:4px 0;max-width:64em;"
+    "overflow-x:auto;color:inherit;background:transparent"
+)
+_CELL: Final = (
+    f"text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;border-bottom:{_LINE};"
+    "color:inherit;background:transparent;white-space:pre-wrap;max-width:40em"
+)
+_UNREADABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Characters that a page or a notebook's file cannot hold."""
+
+
+class Markup(str):
+    """HTML that is put into a page as it is."""
+
+    __slots__ = ()
+
+
+def text(value: Any, limit: int = 200) -> Markup:
+    """A value as text: escaped, shortened, and apart from what stands around it.
+
+    Args:
+        value: Anything; ``None`` shows as a dash, Markup stays as it is.
+        limit: Characters after which an ellipsis follows.
+    """
+    if isinstance(value, Markup):
+        return value
+    if value is None:
+        return Markup("–")
+    shown = value if isinstance(value, str) else _written(value)
+    if len(shown) > limit:
+        shown = shown[: limit - 1] + "…"
+    shown = shown.replace("\r\n", "\n").replace("\r", "\n")
+    # In an element of its own, right-to-left text does not turn round the text beside it.
+    return Markup(f"<bdi>{html.escape(_UNREADABLE.sub('�', shown))}</bdi>")
+
+
+def card(kind: str, title: Any, *parts: Markup) -> Markup:
+    """The frame around what one object shows.
+
+    Args:
+        kind: Name of its class.
+        title: Its own name, or ``None``.
+        *parts: What stands in it.
+    """
+    named = "" if title is None else f" {text(title)}"
+    inner = "".join(parts)
+    # The classes keep MathJax from reading dollar signs as formulas.
+    return Markup(
+        f'<div class="jevlaya tex2jax_ignore mathjax_ignore" style="{_CARD}">'
+        f"<div><b>{text(kind)}</b>{named}</div>{inner}</div>"
+    )
+
+
+def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
+    """A table of names and values; pairs without a value are left out."""
+    rows = "".join(
+        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:.75">{text(name)}</th>'
+        f'<td style="{_CELL}">{text(value)}</td></tr>'
+        for name, value in pairs
+        if value is not None
+    )
+    return Markup(f'<table style="border-collapse:collapse;margin:6px 0">{rows}</table>')
+
+
+def table(headers: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Markup:
+    """A table with a head; empty where there are no rows."""
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_CELL}">{text(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    if not body:
+        return Markup("")
+    head = "".join(f'<th scope="col" style="{_CELL}">{text(name)}</th>' for name in headers)
+    return Markup(
+        f'<table style="border-collapse:collapse;margin:6px 0"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def note(value: Any) -> Markup:
+    """A line of quiet text."""
+    return Markup(f'<div style="opacity:.75;margin:2px 0">{text(value, 400)}</div>')
+
+
+def details(summary: Any, *parts: Markup) -> Markup:
+    """Something that opens when it is clicked."""
+    inner = f"<summary>{text(summary)}</summary>{''.join(parts)}"
+    return Markup(f'<details style="margin:4px 0">{inner}</details>')
+
+
+def listed(values: Iterable[Any], nothing: str = "none") -> Markup:
+    """Values in a line, or a word for none."""
+    return Markup(", ".join(text(value, 60) for value in values) or text(nothing))
+
+
+def join(*parts: Any) -> Markup:
+    """Parts side by side."""
+    return Markup("".join(text(part) for part in parts))
+
+
+def safely(shown: Any, build: Callable[[Any], Markup]) -> str:
+    """The HTML of an object, or its text form where making that fails."""
+    try:
+        return str(build(shown))
+    except Exception:
+        return f"<pre>{text(shown, 2000)}</pre>"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    try:
+        return repr(value) if isinstance(value, (dict, list, tuple)) else str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
