@@ -422,7 +422,6 @@ class Router(Residency):
                 f"{which}the on_route hooks left {decision!r} where a decision belongs, "
                 "a dict such as {'model': 'english'}"
             )
-        _of_request(number, policy.resolve, decision["model"])
         return decision
 
     def _route_all(

@@ -528,13 +528,11 @@ def test_checkpoints_come_and_go_as_in_laya(folders: list[Path], max_loaded: int
     both.do("preload")
     both.do("unload")
     assert both.here.log, "the last ones go as well"
-    for event in ("on_load", "on_evict"):
-        both.do("install", plan=Plan(f"fails in {event}", {event: "raise"}))
-        for name in NAMES:
-            both.do("load", name=name)
-            both.do("predict", request=ask(model=name))
-        both.do("unload")
-        both.do("remove", name=f"fails in {event}")
+    both.do("install", plan=Plan("fails in on_load", {"on_load": "raise"}))
+    for name in NAMES:
+        both.do("load", name=name)
+        both.do("predict", request=ask(model=name))
+    both.do("unload")
 
 
 def test_attached_agents_are_asked_as_in_laya(both: Both) -> None:
@@ -719,7 +717,8 @@ def test_lowering_max_loaded_evicts_at_once_here(both: Both) -> None:
     assert (both.there.router.loaded, events(both.there)) == (["english", "multilingual"], [])
 
 
-def test_an_attached_agent_that_is_gone_is_unknown_here_before_routing(both: Both) -> None:
+def test_the_name_of_an_attached_agent_that_is_gone_stays_known(both: Both) -> None:
+    """L-11: it is routed as in laya, and then the load says what became of it."""
     both.do("install", plan=WATCH)
     both.do("attach", name="mine")
     both.do("unload", name="mine")
@@ -728,8 +727,29 @@ def test_an_attached_agent_that_is_gone_is_unknown_here_before_routing(both: Bot
 
     assert isinstance(here.error, UnknownCheckpoint)
     assert isinstance(there.error, ValueError)
-    assert events(both.here) == []
+    assert events(both.here) == [ROUTE]
     assert events(both.there) == [ROUTE, ERROR, END]
+
+
+def test_a_failing_hook_keeps_no_other_event_of_a_load_or_unload_from_running_here(
+    both: Both,
+) -> None:
+    """L-28, L-31: in laya the first failure ends the announcements."""
+    both.do("install", plan=Plan("fails", {"on_evict": "raise"}))
+    both.do("load", name="english")
+    both.do("load", name="multilingual")
+    for side in (both.here, both.there):
+        side.router.max_loaded = 2
+
+    here, there = each_does(both, "load", name="typed")
+    assert isinstance(here.error, Planned)
+    assert isinstance(there.error, Planned)
+    assert events(both.here) == ["on_evict", "on_load"]
+    assert events(both.there) == ["on_evict"]
+
+    each_does(both, "unload")
+    assert (events(both.here), events(both.there)) == (["on_evict"] * 2, ["on_evict"])
+    assert both.here.router.loaded == both.there.router.loaded == []
 
 
 def test_usage_of_a_batch_that_failed_is_summed_here(both: Both) -> None:
