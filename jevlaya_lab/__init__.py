@@ -9,6 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jevlaya_lab.embedding.errors import EmbeddingError
+    from jevlaya_lab.embedding.generator import EmbeddingGenerator
+    from jevlaya_lab.embedding.hashing import InlineHashingEmbedding
+    from jevlaya_lab.embedding.identity import EmbeddingIdentity
+    from jevlaya_lab.embedding.local import BoundedLocalEmbedding
+    from jevlaya_lab.embedding.remote import AsyncRemoteEmbedding
     from jevlaya_lab.lab import Lab
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
@@ -27,9 +33,15 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Agent": "system_one.agent",
+    "AsyncRemoteEmbedding": "embedding.remote",
     "BaseHook": "system_one.events",
+    "BoundedLocalEmbedding": "embedding.local",
     "Choice": "system_one.questions",
+    "EmbeddingError": "embedding.errors",
+    "EmbeddingGenerator": "embedding.generator",
+    "EmbeddingIdentity": "embedding.identity",
     "Hook": "system_one.events",
+    "InlineHashingEmbedding": "embedding.hashing",
     "JevlayaError": "system_one.errors",
     "Lab": "lab",
     "Noul": "system_one.questions",
@@ -44,9 +56,15 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "AsyncRemoteEmbedding",
     "BaseHook",
+    "BoundedLocalEmbedding",
     "Choice",
+    "EmbeddingError",
+    "EmbeddingGenerator",
+    "EmbeddingIdentity",
     "Hook",
+    "InlineHashingEmbedding",
     "JevlayaError",
     "Lab",
     "Noul",
