@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -81,9 +81,11 @@ class Endpoint:
             max_connections=max_connections, max_keepalive_connections=max_connections
         )
         self._timeout = httpx.Timeout(None, connect=connect_timeout)
-        self._verify = ssl.create_default_context()  # takes milliseconds: not once per loop
+        self._verify = httpx.create_ssl_context()  # takes milliseconds: not once per loop
         self._lock = threading.Lock()
         self._clients: dict[asyncio.AbstractEventLoop, _Client] = {}
+        # One that is dropped without aclose() closes its connections all the same.
+        weakref.finalize(self, _close_all, self._clients).atexit = False
 
     def scrubbed(self, text: str) -> str:
         """A text of the service without the secrets that it may have echoed."""
@@ -105,68 +107,88 @@ class Endpoint:
 
     async def aclose(self) -> None:
         """Close the clients of all loops: this one's now, others' when their loop comes to it."""
-        here = asyncio.get_running_loop()
         with self._lock:
-            clients = list(self._clients.items())
-            self._clients.clear()
-        for loop, client in clients:
-            if loop is here:
-                await client.aclose()
-            else:
-                post(loop, client.close_soon, loop)
+            here = self._clients.pop(asyncio.get_running_loop(), None)
+        _close_all(self._clients)
+        if here is not None:
+            await here.aclose()
 
     async def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         with self._lock:
             known = self._clients.get(loop)
             if known is None:
-                for gone in [other for other in self._clients if other.is_closed()]:
-                    del self._clients[gone]  # it was closed without a chance to close its client
-                http = self._httpx.AsyncClient(
-                    headers=self._headers,
-                    limits=self._limits,
-                    timeout=self._timeout,
-                    verify=self._verify,
+                known = self._clients[loop] = _Client(
+                    self._httpx.AsyncClient(
+                        headers=self._headers,
+                        limits=self._limits,
+                        timeout=self._timeout,
+                        verify=self._verify,
+                    ),
+                    self._clients,
                 )
-                known = self._clients[loop] = _Client(http, lambda: self._forget(loop))
         await known.tie_to_loop()
         return known.http
-
-    def _forget(self, loop: asyncio.AbstractEventLoop) -> None:
-        with self._lock:
-            self._clients.pop(loop, None)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.host!r})"
 
 
 class _Client:
-    """An HTTP client and what closes it when its loop ends."""
+    """An HTTP client and what closes it when its loop ends.
 
-    def __init__(self, http: httpx.AsyncClient, closed: Callable[[], None]) -> None:
+    Args:
+        http: The client.
+        known: Where it is kept under its loop; it takes itself out when it is closed.
+    """
+
+    def __init__(
+        self, http: httpx.AsyncClient, known: dict[asyncio.AbstractEventLoop, _Client]
+    ) -> None:
         self.http = http
-        self._closed = closed
+        self._known = known
+        self._loop = asyncio.get_running_loop()
+        self._closing: asyncio.Task[None] | None = None
         self._end: AsyncGenerator[None, None] | None = None
 
     async def tie_to_loop(self) -> None:
         """Make the loop close the client when it shuts down its asynchronous generators."""
         if self._end is None:
+            for gone in [client for client in _OPEN if client._loop.is_closed()]:
+                _OPEN.discard(gone)  # its loop was closed without shutting down its generators
+                gone._known.pop(gone._loop, None)
+            _OPEN.add(self)
             self._end = self._until_the_end()
             await anext(self._end)
 
     async def aclose(self) -> None:
-        if self._end is not None:
-            await self._end.aclose()
+        await asyncio.shield(self.close_soon())
 
-    def close_soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._closing = loop.create_task(self.aclose())  # kept: a loop does not keep its tasks
+    def close_soon(self) -> asyncio.Task[None]:
+        """Begin to close it; called on its loop, by whoever comes first."""
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        self._known.pop(self._loop, None)
+        await self.http.aclose()
+        _OPEN.discard(self)
 
     async def _until_the_end(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
-            self._closed()
-            await self.http.aclose()
+            await self.aclose()
+
+
+_OPEN: Final[set[_Client]] = set()
+"""What has to be closed before its loop ends, even where its endpoint is gone already."""
+
+
+def _close_all(clients: dict[asyncio.AbstractEventLoop, _Client]) -> None:
+    for loop, client in list(clients.items()):
+        post(loop, client.close_soon)
 
 
 async def within(work: Awaitable[T], seconds: float) -> T:
