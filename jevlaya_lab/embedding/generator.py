@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
@@ -56,15 +57,17 @@ class EmbeddingGenerator:
                 raise InvalidOption("a strategy object has its options already; give none here")
             self.strategy = provider
             return
-        if provider not in _PROVIDERS:
+        if not isinstance(provider, str) or provider not in _PROVIDERS:
             raise InvalidOption(
                 f"provider must be one of {', '.join(sorted(_PROVIDERS))}, or an "
                 f"EmbeddingStrategy; got {provider!r}"
             )
+        kind = _PROVIDERS[provider]
         try:
-            self.strategy = _PROVIDERS[provider](*args, **options)
+            inspect.signature(kind).bind(*args, **options)
         except TypeError as exc:
             raise InvalidOption(f"provider {provider!r}: {exc}") from exc
+        self.strategy = kind(*args, **options)
 
     async def generate(self, text: str) -> npt.NDArray[np.float32]:
         """The vector of one text: float32 [dimension].

@@ -59,6 +59,7 @@ def test_the_default_is_local_and_hashing_has_to_be_named() -> None:
     ("args", "options"),
     [
         (("openai",), {}),
+        ((["hashing"],), {}),
         (("hashing",), {"dimensions": 3}),
         (("remote",), {}),
         (("local_transformer", 7), {}),
