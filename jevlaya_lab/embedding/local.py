@@ -142,7 +142,7 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
             self._executor,
             self._where,
             on_gated=lambda: self._loader.begin(),
-            merge=_MERGED if micro_batching else 1,
+            merge=_MERGED,
         )
         self._loader: Loader[list[LocalModel]] = Loader(
             self._build, self._where, on_ready=self._ready, on_failed=self._failed

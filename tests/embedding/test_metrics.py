@@ -102,7 +102,7 @@ def test_failures_are_counted_by_kind() -> None:
     model.failing = {"bad": RuntimeError()}
 
     async def scenario() -> dict[str, Any]:
-        strategy = BoundedLocalEmbedding(model, encode_timeout=0.02, max_queue=0)
+        strategy = BoundedLocalEmbedding(model, encode_timeout=0.3, max_queue=0)
         await strategy.preload()
         for _ in range(3):
             with pytest.raises(EncodeFailed):

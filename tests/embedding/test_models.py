@@ -77,7 +77,8 @@ def test_the_embedded_encoder_serves_offline_by_default(
 
 def test_many_texts_come_back_in_order(direct: Any) -> None:
     """E-5: sorted by length inside, in the caller's order outside."""
-    texts = [f"{'many words ' * (i % 7)}number {i}" for i in range(150)]
+    # Characters and tokens order them differently, so that they are sorted twice.
+    texts = [f"{'many words ' * (i % 7)}{'日本語' * (i % 4)}number {i}" for i in range(150)]
 
     with EmbeddingGenerator(device="cpu", tokens_per_pass=256) as generator:
         vectors = generator.generate_batch_sync(texts)
