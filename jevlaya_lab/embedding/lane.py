@@ -9,125 +9,27 @@ No step needs the caller's event loop, so a loop that stops or is closed keeps n
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import enum
 import itertools
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from concurrent.futures import Executor
+from typing import Any, Generic, TypeVar
 
 from jevlaya_lab.embedding.errors import (
     EmbeddingClosed,
     EmbeddingError,
-    EncodeTimeout,
-    ExecutorQueueTimeout,
-    ModelLoadTimeout,
-    PermitTimeout,
     QueueFull,
     Where,
 )
+from jevlaya_lab.embedding.jobs import Job, Limits, Phase, too_late
 from jevlaya_lab.embedding.workers import post
 
-__all__ = ["Job", "Lane", "Limits", "Phase"]
+__all__ = ["Lane"]
 
 T = TypeVar("T")
-
-
-class Phase(enum.IntEnum):
-    """Where a job is, in order."""
-
-    GATED = 0
-    """Waiting for the model to be loaded."""
-    WAITING = 1
-    """Waiting for a permit."""
-    PERMITTED = 2
-    """With a permit, in the executor's queue."""
-    RUNNING = 3
-    """In a thread."""
-    OVER = 4
-    """Done, or given up before it ran."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much may run and wait, and for how long (seconds; ``None`` for no limit)."""
-
-    concurrency: int
-    max_queue: int
-    load_timeout: float | None
-    permit_timeout: float | None
-    queue_timeout: float | None
-    encode_timeout: float | None
-
-    def of(self, phase: Phase) -> float | None:
-        """How long a job may be in a phase."""
-        return (
-            self.load_timeout,
-            self.permit_timeout,
-            self.queue_timeout,
-            self.encode_timeout,
-        )[phase]
-
-
-_EXPIRED: Final[dict[Phase, tuple[type[EmbeddingError], str]]] = {
-    Phase.GATED: (ModelLoadTimeout, "load_timeout={:g} s passed while the model was loading"),
-    Phase.WAITING: (
-        PermitTimeout,
-        "permit_timeout={:g} s passed while waiting for a permit; call less often, allow more at "
-        "once (local_embedding_concurrency), or wait longer",
-    ),
-    Phase.PERMITTED: (
-        ExecutorQueueTimeout,
-        "queue_timeout={:g} s passed in the executor's queue; something else keeps its threads "
-        "busy: give the embedding an executor of its own",
-    ),
-    Phase.RUNNING: (
-        EncodeTimeout,
-        "encode_timeout={:g} s passed while the model was at work; its thread finishes the forward "
-        "pass under way, and its permit comes back then",
-    ),
-}
-
-
-class Job(Generic[T]):
-    """One call on its way.
-
-    Attributes:
-        payload: What the work is about.
-        mergeable: Whether it may share one piece of work with others.
-        abandoned: Whether nobody waits for it any more; work may stop where that is seen.
-        queue_wait_ms: Milliseconds until its work began; 0 before.
-    """
-
-    __slots__ = (
-        "_born", "_handle", "_loop", "_outcome", "_phase", "_since", "_timer", "abandoned",
-        "mergeable", "payload", "queue_wait_ms",
-    )  # fmt: skip
-
-    def __init__(self, payload: T, mergeable: bool, phase: Phase, now: float) -> None:
-        self.payload = payload
-        self.mergeable = mergeable
-        self.abandoned = False
-        self.queue_wait_ms = 0.0
-        self._loop = asyncio.get_running_loop()
-        self._outcome: asyncio.Future[Any] = self._loop.create_future()
-        self._phase = phase
-        self._born = self._since = now
-        self._handle: Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def _settle(self, result: Any) -> None:
-        if self.abandoned or self._outcome.done():
-            return
-        if isinstance(result, BaseException):
-            self._outcome.set_exception(result)
-        else:
-            self._outcome.set_result(result)
 
 
 def _no_work(jobs: Sequence[Job[Any]]) -> Sequence[Any]:
@@ -235,14 +137,14 @@ class Lane(Generic[T]):
         """
         job = self._admit(payload, mergeable)
         try:
-            if job._phase is Phase.GATED:
+            if job.phase is Phase.GATED:
                 self._on_gated()
             self._dispatch()
             self._watch(job)
-            return await job._outcome
+            return await job.outcome
         finally:  # also when the caller is cancelled, or dropped together with its loop
-            if job._timer is not None:
-                job._timer.cancel()
+            if job.timer is not None:
+                job.timer.cancel()
             self._give_up(job)
 
     def open(self, work: Callable[[Sequence[Job[T]]], Sequence[Any]]) -> None:
@@ -257,7 +159,7 @@ class Lane(Generic[T]):
             self._work = work
             self._open = True
             for job in self._waiting:
-                job._phase, job._since = Phase.WAITING, now
+                job.phase, job.since = Phase.WAITING, now
         self._dispatch()
 
     def fail_waiting(self, error: Callable[[], EmbeddingError]) -> None:
@@ -266,9 +168,9 @@ class Lane(Generic[T]):
             failed = list(self._waiting)
             self._waiting.clear()
             for job in failed:
-                job._phase = Phase.OVER
+                job.phase = Phase.OVER
         for job in failed:
-            post(job._loop, job._settle, error())
+            post(job.loop, job.settle, error())
 
     def close(self) -> None:
         """Refuse further jobs and fail those that wait; what runs is finished."""
@@ -296,20 +198,20 @@ class Lane(Generic[T]):
                     return
                 job, _ = self._waiting.popitem(last=False)
                 self._free -= 1
-                job._phase, job._since = Phase.PERMITTED, time.monotonic()
+                job.phase, job.since = Phase.PERMITTED, time.monotonic()
             try:
                 handle = self._executor.submit(self._run, job)
             except RuntimeError as exc:
                 with self._lock:
                     self._free += 1
-                    job._phase = Phase.OVER
+                    job.phase = Phase.OVER
                 error = self._closed_error()
                 error.__cause__ = exc
-                post(job._loop, job._settle, error)
+                post(job.loop, job.settle, error)
                 continue
             with self._lock:
-                job._handle = handle
-                if job._phase is Phase.OVER and handle.cancel():  # given up in between
+                job.handle = handle
+                if job.phase is Phase.OVER and handle.cancel():  # given up in between
                     self._strays -= 1
                     self._free += 1
 
@@ -325,16 +227,16 @@ class Lane(Generic[T]):
                 self._running -= 1
                 self._free += 1
                 for done in group:
-                    done._phase = Phase.OVER
+                    done.phase = Phase.OVER
                     self._strays -= done.abandoned
             for done, result in zip(group, results, strict=True):
-                post(done._loop, done._settle, result)
+                post(done.loop, done.settle, result)
         self._dispatch()
 
     def _begin(self, job: Job[T]) -> list[Job[T]]:
         now = time.monotonic()
         with self._lock:
-            if job._phase is not Phase.PERMITTED:
+            if job.phase is not Phase.PERMITTED:
                 # Given up before its handle was known; if that came too late to be cancelled, the
                 # permit comes back here, and only here.
                 self._strays -= 1
@@ -346,8 +248,8 @@ class Lane(Generic[T]):
                 group += itertools.islice(others, self._merge - 1)
             for member in group:
                 self._waiting.pop(member, None)
-                member._phase, member._since = Phase.RUNNING, now
-                member.queue_wait_ms = (now - member._born) * 1e3
+                member.phase, member.since = Phase.RUNNING, now
+                member.queue_wait_ms = (now - member.born) * 1e3
             self._running += 1
             self._peak = max(self._peak, self._running)
             return group
@@ -355,17 +257,17 @@ class Lane(Generic[T]):
     def _give_up(self, job: Job[T], only: Phase | None = None) -> bool:
         """Nobody waits for the job any more; says whether it was in the phase asked for."""
         with self._lock:
-            phase = job._phase
+            phase = job.phase
             if job.abandoned or (only is not None and phase is not only):
                 return False
             job.abandoned = True
             freed = False
             if phase in (Phase.GATED, Phase.WAITING):
                 self._waiting.pop(job, None)
-                job._phase = Phase.OVER
+                job.phase = Phase.OVER
             elif phase is Phase.PERMITTED:
-                job._phase = Phase.OVER
-                freed = job._handle is not None and job._handle.cancel()
+                job.phase = Phase.OVER
+                freed = job.handle is not None and job.handle.cancel()
                 self._free += freed
                 self._strays += not freed
             elif phase is Phase.RUNNING:
@@ -377,11 +279,11 @@ class Lane(Generic[T]):
     def _watch(self, job: Job[T]) -> None:
         """Set a timer for the earliest moment at which the job may have waited too long."""
         if (left := self._left(job)) is not None:
-            job._timer = job._loop.call_later(left, self._check, job)
+            job.timer = job.loop.call_later(left, self._check, job)
 
     def _left(self, job: Job[T]) -> float | None:
         with self._lock:
-            phase, since = job._phase, job._since
+            phase, since = job.phase, job.since
         waits = [
             limit - (time.monotonic() - since if at is phase else 0.0)
             for at in Phase
@@ -391,14 +293,12 @@ class Lane(Generic[T]):
 
     def _check(self, job: Job[T]) -> None:
         with self._lock:
-            phase, since = job._phase, job._since
-        if phase is Phase.OVER or job._outcome.done():
+            phase, since = job.phase, job.since
+        if phase is Phase.OVER or job.outcome.done():
             return
         limit = self.limits.of(phase)
         late = limit is not None and time.monotonic() - since >= limit
-        if not late or not self._give_up(job, only=phase):
+        if limit is None or not late or not self._give_up(job, only=phase):
             self._watch(job)
-            return
-        kind, message = _EXPIRED[phase]
-        if not job._outcome.done():
-            job._outcome.set_exception(kind(message.format(limit), self.where))
+        else:
+            job.outcome.set_exception(too_late(phase, limit, self.where))

@@ -31,8 +31,7 @@ class Loader(Generic[T]):
     Args:
         build: Makes it; may take long, may fail.
         where: For error messages.
-        on_ready: Called in that thread with what was built and the milliseconds that it took,
-            before it counts as ready.
+        on_ready: Called in that thread with what was built, when it counts as ready.
         on_failed: Called in that thread after a failure.
         clock: Seconds that only go forward.
     """
@@ -42,7 +41,7 @@ class Loader(Generic[T]):
         build: Callable[[], T],
         where: Where,
         *,
-        on_ready: Callable[[T, float], Any],
+        on_ready: Callable[[T], Any],
         on_failed: Callable[[], Any],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -110,10 +109,8 @@ class Loader(Generic[T]):
         return error
 
     def _load(self) -> None:
-        began = time.perf_counter()
         try:
             built = self._build()
-            self._on_ready(built, (time.perf_counter() - began) * 1e3)
         except BaseException as exc:  # also SystemExit of foreign code: this thread is ours
             traceback.clear_frames(exc.__traceback__)  # or it would keep what is half made
             with self._lock:
@@ -128,3 +125,4 @@ class Loader(Generic[T]):
             self._failures = 0
             self._cause = None
             self._state = "ready"
+        self._on_ready(built)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -19,9 +20,9 @@ from jevlaya_lab.embedding.errors import (
     Where,
 )
 from jevlaya_lab.embedding.identity import EmbeddingIdentity
-from jevlaya_lab.embedding.lane import Lane, Limits
+from jevlaya_lab.embedding.jobs import Limits
+from jevlaya_lab.embedding.lane import Lane
 from jevlaya_lab.embedding.loading import Loader, State
-from jevlaya_lab.embedding.local_models import LocalModel
 from jevlaya_lab.embedding.local_sources import Source, find_source
 from jevlaya_lab.embedding.local_work import LocalWork
 from jevlaya_lab.embedding.strategy import EmbeddingStrategy, Explanation
@@ -144,8 +145,8 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
             on_gated=lambda: self._loader.begin(),
             merge=_MERGED,
         )
-        self._loader: Loader[list[LocalModel]] = Loader(
-            self._build, self._where, on_ready=self._ready, on_failed=self._failed
+        self._loader: Loader[LocalWork] = Loader(
+            self._build, self._where, on_ready=self._lane.open, on_failed=self._failed
         )
         self.metrics.gauge("concurrency_inflight", lambda: self._lane.running)
         self.metrics.gauge("semaphore_waiters", lambda: self._lane.waiting)
@@ -261,8 +262,9 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
 
     # --- in the loader's thread ------------------------------------------------------------------
 
-    def _build(self) -> list[LocalModel]:
-        """The replicas, of which the first one has shown that it works."""
+    def _build(self) -> LocalWork:
+        """Load the model as often as it may work at once, and see that each one does."""
+        began = time.perf_counter()
         model = self._source.build()
         replicas = [model]
         replicas += [model.replica() for _ in range(self._lane.limits.concurrency - 1)]
@@ -271,21 +273,13 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
             check_shape(warm, 1, self._dimension, self._where)
             check_finite(warm, self._where)
         self._dimension = warm.shape[1]
-        return replicas
-
-    def _ready(self, replicas: list[LocalModel], elapsed_ms: float) -> None:
-        self._facts = replicas[0].facts
-        self._where = self._lane.where = replace(self._where, resource=self._facts.device)
-        self.metrics.observe("model_load_ms", elapsed_ms)
-        self._lane.open(
-            LocalWork(
-                replicas,
-                self._where,
-                self.metrics,
-                self._budget,
-                self._torch_threads if self._own_threads and self._facts.uses_torch else None,
-            )
+        self._facts = model.facts
+        self._where = self._lane.where = replace(self._where, resource=model.facts.device)
+        self.metrics.observe("model_load_ms", (time.perf_counter() - began) * 1e3)
+        torch_threads = (
+            self._torch_threads if self._own_threads and model.facts.uses_torch else None
         )
+        return LocalWork(replicas, self._where, self.metrics, self._budget, torch_threads)
 
     def _failed(self) -> None:
         self._lane.fail_waiting(self._loader.error)

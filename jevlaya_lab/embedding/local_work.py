@@ -12,7 +12,7 @@ import numpy as np
 
 from jevlaya_lab.embedding.batches import padded_batches
 from jevlaya_lab.embedding.errors import EmbeddingError, EncodeFailed, Where
-from jevlaya_lab.embedding.lane import Job
+from jevlaya_lab.embedding.jobs import Job
 from jevlaya_lab.embedding.local_models import LocalModel, Row
 from jevlaya_lab.embedding.metrics import Metrics
 from jevlaya_lab.embedding.texts import Matrix, as_matrix, check_finite, check_shape, not_finite
