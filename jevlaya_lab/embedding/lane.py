@@ -156,6 +156,8 @@ class Lane(Generic[T]):
         """
         now = time.monotonic()
         with self._lock:
+            if self._closed:
+                return
             self._work = work
             self._open = True
             for job in self._waiting:
@@ -173,10 +175,14 @@ class Lane(Generic[T]):
             post(job.loop, job.settle, error())
 
     def close(self) -> None:
-        """Refuse further jobs and fail those that wait; what runs is finished."""
+        """Refuse further jobs and fail those that wait; what runs is finished, then let go."""
         with self._lock:
             self._closed = True
+            self._work = self._refuse
         self.fail_waiting(self._closed_error)
+
+    def _refuse(self, jobs: Sequence[Job[T]]) -> Sequence[Any]:
+        return [self._closed_error() for _ in jobs]
 
     def _closed_error(self) -> EmbeddingClosed:
         return EmbeddingClosed("it was closed; make a new one", self.where)

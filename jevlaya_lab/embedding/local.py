@@ -187,7 +187,9 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
 
         Raises:
             ModelLoadFailed: It cannot be loaded.
+            EmbeddingClosed: It was closed.
         """
+        self._check_open()
         limit = self._lane.limits.load_timeout
         try:
             await wait_for(self._loader.begin(force=True), limit)
@@ -197,7 +199,10 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
             ) from None
 
     async def aclose(self) -> None:
-        """Refuse further calls and fail those that wait; what runs is finished, unheard."""
+        """Refuse further calls, fail those that wait, and let go of the model.
+
+        What runs is finished first, in its thread.
+        """
         await super().aclose()
         self._lane.close()
         if self._own_threads:

@@ -115,8 +115,7 @@ class EmbeddingStrategy(ABC):
             EmbeddingError: It failed; which error says at what.
         """
         try:
-            if self._closed:
-                raise EmbeddingClosed("it was closed; make a new one", self._where)
+            self._check_open()
             checked, empty = check_texts(texts, self._where)
             if self._empty == "reject":
                 refuse_empty(empty, self._where)
@@ -129,6 +128,10 @@ class EmbeddingStrategy(ABC):
             raise
         self.metrics.count("texts_total", len(checked))
         return vectors
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EmbeddingClosed("it was closed; make a new one", self._where)
 
     async def _embed_all(self, texts: list[str], empty: list[int]) -> Matrix:
         if empty:

@@ -578,6 +578,41 @@ def test_closing_fails_those_that_wait() -> None:
         assert (await running).shape == (1, 4)
         with pytest.raises(EmbeddingClosed):
             await strategy.embed(["later"])
+        with pytest.raises(EmbeddingClosed):
+            await strategy.preload()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("while_loading", [False, True])
+def test_closing_lets_go_of_the_model(while_loading: bool) -> None:
+    """E-8: also of one that is loaded only then."""
+    models: list[weakref.ref[FakeModel]] = []
+    gate = threading.Event()
+
+    def build() -> FakeModel:
+        model = FakeModel()
+        models.append(weakref.ref(model))
+        assert gate.wait(PATIENCE)
+        return model
+
+    async def scenario() -> None:
+        strategy = local(build, preload=True)
+        if while_loading:
+            await strategy.aclose()
+        gate.set()
+        await until(lambda: strategy.state == "ready")
+        if not while_loading:
+            await strategy.embed(["text"])
+            await strategy.aclose()
+
+        def is_gone() -> bool:
+            gc.collect()
+            return [ref() for ref in models] == [None]
+
+        await until(is_gone)
+        with pytest.raises(EmbeddingClosed):
+            await strategy.embed(["later"])
 
     run(scenario())
 

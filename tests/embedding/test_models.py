@@ -206,6 +206,26 @@ def test_a_name_that_is_not_there_is_a_load_failure(tmp_path: Path) -> None:
     assert caught.value.__cause__ is not None
 
 
+def test_a_name_goes_to_the_hub_as_ever(direct: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E-5: name, revision, token and device are handed on, and a checkpoint's code is not run."""
+    asked: dict[str, Any] = {}
+
+    def load(name: str, **options: Any) -> Any:
+        asked.update(options, name=name)
+        return direct
+
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", load)
+    options = {"revision": "v2", "token": "hf_secret", "device": "cpu"}
+    generator = EmbeddingGenerator("local_transformer", "org/model", **options)
+    generator.preload_sync()
+    shown = f"{generator!r} {generator.explain()} {generator.identity}"
+    generator.close()
+
+    assert asked == {**options, "name": "org/model", "trust_remote_code": False}
+    assert (generator.identity.model, generator.identity.revision) == ("org/model", "v2")
+    assert "hf_secret" not in shown
+
+
 def test_half_precision_on_a_cpu(direct: Any, expected: Any, tmp_path: Path) -> None:
     """E-12: a file in half precision is upcast, an object in half precision is refused."""
     import copy
