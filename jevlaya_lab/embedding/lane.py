@@ -210,6 +210,7 @@ class Lane(Generic[T]):
             except RuntimeError as exc:
                 with self._lock:
                     self._free += 1
+                    self._strays -= job.abandoned
                     job.phase = Phase.OVER
                 error = self._closed_error()
                 error.__cause__ = exc

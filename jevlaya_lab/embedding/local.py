@@ -33,8 +33,10 @@ from jevlaya_lab.system_one.errors import InvalidOption
 
 __all__ = ["BoundedLocalEmbedding"]
 
-TOKENS_PER_PASS: Final = 4096
-"""Padded tokens of one forward pass: more is hardly faster, and nothing stops in between."""
+TOKENS_PER_PASS: Final = {"cpu": 1024, "object": 4096}
+"""Padded tokens of one forward pass, by device: on a CPU small ones fit its caches."""
+
+_ELSEWHERE: Final = 8192
 
 TOKENS_PER_JOB: Final = 16_384
 """About as many tokens go to a thread at once, so that a long list lets short calls in between."""
@@ -56,7 +58,8 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
         max_queue: Calls that may wait; further ones are refused at once.
         permit_timeout: Seconds that a call may wait for a permit.
         queue_timeout: Seconds that it may then wait for a thread of the executor.
-        encode_timeout: Seconds that its encode may take.
+        encode_timeout: Seconds that its encode may take; a long list is encoded in parts, each with
+            these limits of its own.
         load_timeout: Seconds that it may wait for the model to be loaded.
         preload: Whether to begin loading now; ``await preload()`` waits for it and raises if it
             fails.
@@ -64,7 +67,8 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
             dispatched at once; nothing ever waits on purpose.
         torch_threads: Threads of torch per encode; ``None`` shares out the usable cores.
         executor: Where encodes run; ``None`` for threads of its own.
-        tokens_per_pass: Padded tokens of one forward pass.
+        tokens_per_pass: Padded tokens of one forward pass, within which nothing can stop; ``None``
+            for 1,024 on a CPU, and more elsewhere.
         dimension: What the model's dimension must be; ``None`` to take what it has.
         name: What the model is called in its identity.
         revision: Its commit, digest or version.
@@ -94,7 +98,7 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
         micro_batching: bool = False,
         torch_threads: int | None = None,
         executor: Executor | None = None,
-        tokens_per_pass: int = TOKENS_PER_PASS,
+        tokens_per_pass: int | None = None,
         dimension: int | None = None,
         name: str | None = None,
         revision: str | None = None,
@@ -123,7 +127,7 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
         facts = self._facts = self._source.facts
         super().__init__(Where("local_transformer", facts.model, facts.device), empty)
         self._dimension = check_count("dimension", dimension)
-        self._budget = _count("tokens_per_pass", tokens_per_pass)
+        self._budget = check_count("tokens_per_pass", tokens_per_pass)
         self._micro_batching = micro_batching
         self._torch_threads = check_count("torch_threads", torch_threads) or max(
             1, _usable_cores() // concurrency
@@ -284,7 +288,8 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
         torch_threads = (
             self._torch_threads if self._own_threads and model.facts.uses_torch else None
         )
-        return LocalWork(replicas, self._where, self.metrics, self._budget, torch_threads)
+        budget = self._budget or TOKENS_PER_PASS.get(model.facts.device, _ELSEWHERE)
+        return LocalWork(replicas, self._where, self.metrics, budget, torch_threads)
 
     def _failed(self) -> None:
         self._lane.fail_waiting(self._loader.error)

@@ -16,6 +16,7 @@ from jevlaya_lab.embedding.jobs import Job
 from jevlaya_lab.embedding.local_models import LocalModel, Row
 from jevlaya_lab.embedding.metrics import Metrics
 from jevlaya_lab.embedding.texts import Matrix, as_matrix, check_finite, check_shape, not_finite
+from jevlaya_lab.embedding.workers import is_ending
 
 __all__ = ["LocalWork"]
 
@@ -93,7 +94,7 @@ class LocalWork:
         try:
             rows = replica.read(texts)
             for batch in padded_batches([row.n_tokens for row in rows], self._budget, len(rows)):
-                if given_up():
+                if given_up() or is_ending():
                     raise _Abandoned
                 parts.append((batch, self._pass(replica, [rows[i] for i in batch])))
         except (EmbeddingError, _Abandoned):

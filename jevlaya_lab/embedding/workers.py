@@ -1,25 +1,36 @@
 """Threads for blocking work, and the ways back from them to a caller's loop.
 
 ``concurrent.futures`` joins its threads when the interpreter ends, so that a script interrupted
-during a long encode would not end before it. These are daemon threads that end when idle.
+during a long encode would not end before it. These are daemon threads that end when idle. Native
+code in such a thread aborts the process when it comes back to an interpreter that has ended, so the
+end waits for a moment: until the forward passes under way are done, but no longer than that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
-__all__ = ["Workers", "in_thread", "post", "wait_for"]
+__all__ = ["Workers", "in_thread", "is_ending", "post", "wait_for"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _IDLE_SECONDS: Final = 30.0
+
+END_SECONDS: Final = 5.0
+"""How long the interpreter's end waits for the calls under way."""
+
+_ending: Final = threading.Event()
+_under_way: Final[set[int]] = set()
+"""Idents of the threads that are in a call."""
 
 
 class Workers(Executor):
@@ -104,6 +115,8 @@ class Workers(Executor):
                             self._threads.discard(threading.current_thread())
                             return
                     continue
+            if _ending.is_set():
+                return
             call()
             del call  # what it holds must not live for as long as this thread is idle
 
@@ -141,10 +154,27 @@ async def wait_for(future: Future[T], seconds: float | None = None) -> T:
     return future.result()
 
 
+def is_ending() -> bool:
+    """Whether the interpreter ends, so that work in steps should stop after the current one."""
+    return _ending.is_set()
+
+
 def _settle(future: Future[T], call: Callable[[], T]) -> None:
+    me = threading.get_ident()
+    _under_way.add(me)
     try:
         result = call()
     except BaseException as exc:  # a thread has nobody else to tell
         future.set_exception(exc)
     else:
         future.set_result(result)
+    finally:
+        _under_way.discard(me)
+
+
+@atexit.register
+def _end() -> None:
+    _ending.set()
+    deadline = time.monotonic() + END_SECONDS
+    while _under_way and time.monotonic() < deadline:
+        time.sleep(0.005)  # nothing can be awaited any more

@@ -262,6 +262,34 @@ def test_an_interrupt_stops_a_script_within_a_second() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.checkpoint
+def test_a_script_that_ends_during_an_encode_ends_well() -> None:
+    """E-8: after the pass under way, since native code in a thread would abort the process."""
+    program = textwrap.dedent("""
+        import threading
+        from jevlaya_lab.embedding import EmbeddingGenerator
+        from jevlaya_lab.embedding.embedded_model import EmbeddedModel
+        encode, begun = EmbeddedModel.encode, threading.Event()
+        def noted(model, rows):
+            begun.set()
+            return encode(model, rows)
+        generator = EmbeddingGenerator(device="cpu", tokens_per_pass=1024)
+        generator.preload_sync()
+        EmbeddedModel.encode = noted
+        texts = ["many words of a text " * 20] * 2000
+        threading.Thread(target=generator.generate_batch_sync, args=(texts,), daemon=True).start()
+        begun.wait()
+    """)
+    for _ in range(3):
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert time.monotonic() - began < PATIENCE  # the whole list would take minutes
+
+
+@pytest.mark.slow
 def test_an_interrupt_stops_a_cell_of_a_notebook_within_a_second() -> None:
     """E-8: in a real kernel, whose loop is running while the twin waits."""
     manager = KernelManager(kernel_name="python3")

@@ -584,6 +584,22 @@ def test_closing_fails_those_that_wait() -> None:
     run(scenario())
 
 
+def test_an_executor_that_was_shut_down_takes_no_permit_with_it() -> None:
+    """E-2, E-8: it is the caller's, and may end before the strategy does."""
+    executor = ThreadPoolExecutor(1)
+
+    async def scenario() -> None:
+        strategy = local(FakeModel(), executor=executor)
+        await strategy.embed(["text"])
+        executor.shutdown()
+        for _ in range(3):
+            with pytest.raises(EmbeddingClosed):
+                await strategy.embed(["later"])
+        assert (strategy._lane.free, strategy._lane._strays, strategy._lane._calls) == (1, 0, 0)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("while_loading", [False, True])
 def test_closing_lets_go_of_the_model(while_loading: bool) -> None:
     """E-8: also of one that is loaded only then."""
