@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _IDLE_SECONDS: Final = 30.0
 
-END_SECONDS: Final = 5.0
+END_SECONDS: Final = 3.0
 """How long the interpreter's end waits for the calls under way."""
 
 _ending: Final = threading.Event()

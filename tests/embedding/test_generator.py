@@ -30,6 +30,7 @@ from jevlaya_lab.embedding import (
 from jevlaya_lab.embedding.errors import DimensionMismatch, EmbeddingClosed, Where
 from jevlaya_lab.embedding.strategy import Explanation
 from jevlaya_lab.embedding.sync import run_sync
+from jevlaya_lab.embedding.workers import END_SECONDS
 from jevlaya_lab.system_one.errors import InvalidOption
 
 ROOT = Path(jevlaya_lab.__file__).parent.parent
@@ -258,7 +259,7 @@ def test_an_interrupt_stops_a_script_within_a_second() -> None:
         process.stdout.close()
 
     assert took < 1
-    assert ended < 5
+    assert ended < END_SECONDS + 4  # the encode itself would take 30
 
 
 @pytest.mark.slow
