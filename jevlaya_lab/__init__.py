@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jevlaya_lab.analysis import calibration, confusion
+    from jevlaya_lab.embedding.errors import EmbeddingError
+    from jevlaya_lab.embedding.generator import EmbeddingGenerator
+    from jevlaya_lab.embedding.hashing import InlineHashingEmbedding
+    from jevlaya_lab.embedding.identity import EmbeddingIdentity
+    from jevlaya_lab.embedding.local import BoundedLocalEmbedding
+    from jevlaya_lab.embedding.remote import AsyncRemoteEmbedding
     from jevlaya_lab.frames.trace import Trace
     from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
     from jevlaya_lab.lab.default import default_lab, set_default_lab
@@ -36,9 +42,15 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Agent": "system_one.agent",
+    "AsyncRemoteEmbedding": "embedding.remote",
     "BaseHook": "system_one.events",
+    "BoundedLocalEmbedding": "embedding.local",
     "Choice": "system_one.questions",
+    "EmbeddingError": "embedding.errors",
+    "EmbeddingGenerator": "embedding.generator",
+    "EmbeddingIdentity": "embedding.identity",
     "Hook": "system_one.events",
+    "InlineHashingEmbedding": "embedding.hashing",
     "JevlayaError": "system_one.errors",
     "Lab": "lab.lab",
     "Noul": "system_one.questions",
@@ -63,9 +75,15 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "AsyncRemoteEmbedding",
     "BaseHook",
+    "BoundedLocalEmbedding",
     "Choice",
+    "EmbeddingError",
+    "EmbeddingGenerator",
+    "EmbeddingIdentity",
     "Hook",
+    "InlineHashingEmbedding",
     "JevlayaError",
     "Lab",
     "Noul",
