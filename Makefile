@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lab lint rules clean
+.PHONY: demo test lab lint rules notebooks clean
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
@@ -22,6 +22,9 @@ lint: $(VENV)/.test
 
 rules: $(VENV)/.test
 	$(BIN)/python tests/break_rules.py
+
+notebooks: $(VENV)/.test
+	$(BIN)/python notebooks/run.py
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

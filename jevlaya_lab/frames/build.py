@@ -117,6 +117,23 @@ def outermost(runs: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
+def with_steps(run: pd.Series, runs: pd.DataFrame) -> pd.Series:
+    """A router's run with the steps of its agent's run, where that answered it alone.
+
+    Args:
+        run: A row of ``runs``.
+        runs: ``trace.runs``.
+    """
+    inside = runs[(runs["parent_run_id"] == run["run_id"]) & (runs["scope"] == "agent")]
+    if run["scope"] != "router" or len(inside) != 1:
+        return run
+    steps = ["n_forwards", "n_rows", "padded_tokens", "failed_step"]
+    steps += [f"{step}_ms" for step in ("encode", "collate", "forward", "decode")]
+    found: pd.Series = run.copy()
+    found[steps] = inside.iloc[0][steps]
+    return found
+
+
 _RUN_OF, _EVENTS_OF = map(itemgetter, range(2))
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from jevlaya_lab.frames import Trace
+from jevlaya_lab.frames.build import with_steps
 from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
@@ -273,7 +274,8 @@ class Lab(Judging):
         """The lifecycle diagram of one run.
 
         Args:
-            run_id: Which run, by its id or the beginning of it; ``None`` is the last one.
+            run_id: Which run, by its id or the beginning of it; ``None`` is the last
+                one of an agent or router.
 
         Raises:
             InvalidInput: Nothing was recorded, or no run has that id.
@@ -284,7 +286,8 @@ class Lab(Judging):
         trace = self.trace
         if trace.runs.empty:
             raise InvalidInput("nothing was recorded yet; call predict first")
-        chosen = trace.runs.iloc[[-1]]
+        asked = trace.runs[trace.runs["scope"].isin(["agent", "router"])]
+        chosen = (trace.runs if asked.empty else asked).iloc[[-1]]
         if run_id is not None:
             if not isinstance(run_id, str):
                 raise InvalidInput(f"run_id is the text of an id or its beginning, got {run_id!r}")
@@ -294,7 +297,7 @@ class Lab(Judging):
                     f"{len(chosen)} recorded runs have an id that begins with {run_id!r}; "
                     "see lab.trace.runs"
                 )
-        run = chosen.iloc[0]
+        run = with_steps(chosen.iloc[0], trace.runs)
         events = trace.events[trace.events["run_id"] == run["run_id"]]
         return Picture(lifecycle_layout(run, events))
 

@@ -172,23 +172,30 @@ def read_events(
             for event, at in sightings
         )
     prefixes = tuple(name + "." for name in own)
+    calls = log.calls(began)
+    others = [c for c in calls if c.hook not in own and not c.hook.startswith(prefixes)]
+    # Among those that ran: the recorder's own places are not counted.
+    place = {p: i for i, p in enumerate(sorted({call.position for call in others}))}
+    first: dict[str, float] = {}
     by_event: dict[str, list[HookCall]] = {}
-    for call in log.calls(began):
-        by_event.setdefault(call.event, []).append(call)
-    seen = {event: (at - began) * 1e3 for event, at in sightings}
+    for call in calls:
+        first.setdefault(call.event, call.at_ms)
+        by_event.setdefault(call.event, [])
+    for call in others:
+        by_event[call.event].append(call)
+    for event, at in sightings:
+        first.setdefault(event, (at - began) * 1e3)
     found: list[EventRecord] = []
-    for event in (*by_event, *(event for event in seen if event not in by_event)):
-        calls = by_event.get(event, [])
-        others = [c for c in calls if c.hook not in own and not c.hook.startswith(prefixes)]
-        at = calls[0].at_ms if calls else seen[event]
-        spent = others[-1].at_ms + others[-1].elapsed_ms - others[0].at_ms if others else 0.0
+    for event, at in first.items():
+        ran = by_event.get(event, ())
+        spent = ran[-1].at_ms + ran[-1].elapsed_ms - ran[0].at_ms if ran else 0.0
         found.append(EventRecord(event, None, None, None, at, spent, None, None))
-        found += [
-            EventRecord._make(call)
-            if call.error is None
-            else EventRecord(*call[:7], call.error.partition(":")[0])
-            for call in others
-        ]
+        for call in ran:
+            _, hook, position, origin, at_ms, elapsed_ms, changed, error = call
+            kind = None if error is None else error.partition(":")[0]
+            found.append(
+                EventRecord(event, hook, place[position], origin, at_ms, elapsed_ms, changed, kind)
+            )
     return tuple(found)
 
 

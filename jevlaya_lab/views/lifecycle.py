@@ -100,7 +100,7 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
         if skipped
         else "computed by the network"
         if inferred
-        else "empty: nothing was asked"
+        else _passed_on(facts)
     )
     alt = (
         f"{title}. {_asked(facts)}; {way}. {_spent(facts)}. "
@@ -114,10 +114,23 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
         subtitle=subtitle,
         alt=alt,
         boxes=tuple(boxes),
-        arrows=_arrows(boxes, skipped=skipped, failed=failed, start_failed=start_failed),
+        arrows=_arrows(
+            boxes,
+            skipped=skipped,
+            failed=failed,
+            start_failed=start_failed,
+            otherwise=_passed_on(facts),
+        ),
         bars=bars,
         bar_caption=caption,
     )
+
+
+def _passed_on(facts: dict[str, Any]) -> str:
+    """Why a run that was not skipped has no steps of its own."""
+    if facts["scope"] == "router" and facts["n_questions"]:
+        return "answered by the agent, whose run has the steps"
+    return "empty: nothing was asked"
 
 
 def _work(
@@ -192,7 +205,7 @@ def _box(
 
 
 def _arrows(
-    boxes: Sequence[Box], *, skipped: bool, failed: bool, start_failed: bool
+    boxes: Sequence[Box], *, skipped: bool, failed: bool, start_failed: bool, otherwise: str
 ) -> tuple[Arrow, ...]:
     status = {box.id: box.status for box in boxes}
 
@@ -214,7 +227,7 @@ def _arrows(
         Arrow("end", "return"),
     ]
     if not failed and not skipped and not computed:
-        arrows.append(Arrow("start", "end", "done", "nothing was asked"))
+        arrows.append(Arrow("start", "end", "done", otherwise))
     if start_failed:
         arrows.append(Arrow("start", "error"))
     elif failed:

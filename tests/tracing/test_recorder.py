@@ -68,7 +68,7 @@ def test_hooks_are_noted_in_order_with_origin_and_changes():
     found = hooks_of(record)
     assert [(e.hook.rpartition(".")[2], e.position, e.origin, e.changed) for e in found] == [
         ("Shout", 0, "installed", ("states",)),
-        ("<lambda>", 2, "call", ("results",)),
+        ("<lambda>", 1, "call", ("results",)),
     ]
     assert record.run.skipped
     assert record.run.forward_ms is None
