@@ -41,6 +41,13 @@ class Calibration(NamedTuple):
     reliability: pd.DataFrame
 
 
+def _named(question: Any, answers: Any, truth: Any) -> Any:
+    """The question that is asked for, or whose name the true values bear."""
+    name = truth.name if isinstance(truth, pd.Series) else None
+    known = isinstance(answers, pd.DataFrame) and name is not None and name in answers.columns
+    return name if question is None and known else question
+
+
 def confusion(
     answers: pd.DataFrame | pd.Series[Any],
     truth: pd.DataFrame | pd.Series[Any] | Sequence[Any],
@@ -49,9 +56,11 @@ def confusion(
     """How often each true value got each answer.
 
     Args:
-        answers: An answers frame, or its column.
+        answers: An answers frame, or its column. A noul counts as yes from 0.5 on, a score as the
+            nearest level.
         truth: The true values: a frame with the question's column, or a column in the same order.
-        question: Which question; may be left out where the frame has only one choice.
+        question: Which question; may be left out where ``truth`` is a Series of its name, or where
+            the frame has only one choice.
 
     Returns:
         Counts (``Int64``), true values down, answers across, both in the order of the categories,
@@ -61,6 +70,7 @@ def confusion(
     Raises:
         InvalidInput: The two do not fit, or it is not clear which question is meant.
     """
+    question = _named(question, answers, truth)
     if question is None and isinstance(answers, pd.DataFrame):
         choices = [name for name in answers if isinstance(answers[name].dtype, pd.CategoricalDtype)]
         if len(choices) != 1:
@@ -72,6 +82,10 @@ def confusion(
     given, true = _columns(answers, truth, question)
     known = given.notna() & true.notna()
     given, true = given[known], true[known]
+    if pd.api.types.is_float_dtype(given.dtype):
+        # A noul's probability as yes or no, an expected level as the nearest one.
+        yes = all(isinstance(value, (bool, np.bool_)) for value in true)
+        given = given >= 0.5 if yes else given.round().astype("int64")
     if isinstance(given.dtype, pd.CategoricalDtype):
         labels = list(given.cat.categories)
     else:
@@ -113,12 +127,15 @@ def calibration(
         raise InvalidOption(f"n_bins must be a positive whole number, got {n_bins!r}")
     if not isinstance(answers, pd.DataFrame):
         raise InvalidInput("calibration takes an answers frame made with detail=True")
+    question = _named(question, answers, truth)
     if question is not None:
         questions = [question]
     elif isinstance(truth, pd.DataFrame):
         questions = [name for name in answers if name in truth.columns]
     else:
-        raise InvalidInput(f"say which question with question=, of {list(answers.columns)}")
+        raise InvalidInput(
+            "say which question the true values are of: name the Series, or give question="
+        )
     if not questions:
         raise InvalidInput(
             f"no question has a column in both: the answers have {list(answers.columns)}, the true "

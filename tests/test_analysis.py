@@ -186,7 +186,7 @@ def test_without_rows_the_figures_are_missing():
     ("answers", "truth", "options", "message"),
     [
         (TEAM, [1] * 5, {}, "takes an answers frame made with detail=True"),
-        (noul_frame([0.5]), [1], {}, r"say which question with question=, of \['sure'\]"),
+        (noul_frame([0.5]), [1], {}, "say which question the true values are of"),
         (noul_frame([0.5]), pd.DataFrame({"x": [1]}), {}, "no question has a column in both"),
         (noul_frame([0.5]), [1], {"question": "x"}, "the answers have no column 'x'"),
         (noul_frame([1.7]), [1], {"question": "sure"}, "no probabilities beside it.*detail=True"),

@@ -380,7 +380,7 @@ def test_checkpoints_are_loaded_and_let_go(ip, run):
     assert run("%jevlaya unload --lab routing english").value is router
     assert router.loaded == []
     assert run("%jevlaya load --lab routing mine --source nowhere").err.startswith("UsageError: ")
-    assert router.models["mine"].repo == "nowhere"
+    assert "mine" not in router.registered
     router.attach("english", make_agent())
     assert run("%jevlaya load --lab routing english").value.loaded == ["english"]
     assert run("%jevlaya unload --lab routing").value.loaded == []
@@ -452,3 +452,15 @@ def completed(ip, line):
     """What a frontend is offered at the end of a line."""
     with provisionalcompleter():
         return {each.text for each in ip.Completer.completions(line, len(line))}
+
+
+def test_a_lab_over_layas_agent_is_heard_in_a_traced_cell(ip, run, tmp_path):
+    import laya.agent
+    from tiny import make_checkpoint
+
+    theirs = laya.agent.Agent(str(make_checkpoint(tmp_path / "c")), device="cpu")
+    ip.user_ns["theirs"] = Lab(theirs)
+    run("%%jevlaya trace -o heard\ntheirs.predict(['x'], {'q': Noul('Is it so?')})")
+
+    assert ip.user_ns["heard"].runs["scope"].tolist() == ["agent"]
+    assert len(ip.user_ns["theirs"].trace.runs) == 1

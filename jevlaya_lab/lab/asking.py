@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -17,7 +19,16 @@ from jevlaya_lab.tracing.listening import Listening
 from jevlaya_lab.tracing.recorder import TraceRecorder
 from jevlaya_lab.tracing.temperatures import Temperatures
 
-__all__ = ["OF_A_REQUEST", "Asker", "Chunk", "Outcome", "check_target", "in_chunks", "is_router"]
+__all__ = [
+    "OF_A_REQUEST",
+    "Asker",
+    "Chunk",
+    "Outcome",
+    "check_options",
+    "check_target",
+    "in_chunks",
+    "is_router",
+]
 
 OF_A_REQUEST: Final = ("model", "task", "lang", "lang_guess", "max_len", "head_max_len")
 """Options that a Router takes with each request."""
@@ -31,6 +42,40 @@ class Chunk(NamedTuple):
     first: int
     states: list[Any]
     options: list[dict[str, Any]]
+
+
+_OF_THE_LAB: Final = ("state", "layout", "detail", "errors", "dedupe", "chunk_size", "progress")
+
+
+def check_options(
+    target: Any, method: str, options: Mapping[str, Any], of_row: Sequence[str]
+) -> None:
+    """Refuse options that whoever is asked does not take, before anything is asked.
+
+    Raises:
+        InvalidOption: Naming the option and the nearest one that there is.
+    """
+    try:
+        parameters = inspect.signature(getattr(target, method)).parameters.values()
+    except (TypeError, ValueError):
+        return
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = {p.name for p in parameters} - {"states", "state", "questions", "requests"}
+    for name in options:
+        if name in known or name in of_row:
+            continue
+        near = difflib.get_close_matches(name, [*known, *of_row, *_OF_THE_LAB], n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InvalidOption(
+            f"there is no option {name!r}: {hint}{type(target).__name__}.{method} takes "
+            f"{', '.join(sorted({*known, *of_row} - _HOOK_ARGUMENTS))}"
+        )
+
+
+_HOOK_ARGUMENTS: Final = frozenset(
+    {"hooks", "on_predict_start", "on_predict_end", "hooks_raise", "hooks_timeout"}
+)
 
 
 def is_router(target: Any) -> bool:

@@ -39,7 +39,7 @@ def read_states(data: Any, state: StateColumns) -> tuple[list[Any], pd.Index]:
             f"state= names columns of a DataFrame; this data is a {type(data).__name__}"
         )
     if isinstance(data, pd.Series):
-        return _none_for_missing(data.tolist()), data.index
+        return [_json_value(value) for value in data.tolist()], data.index
     if isinstance(data, np.ndarray) and data.ndim == 1:
         data = data.tolist()
     if isinstance(data, (list, tuple)):
@@ -137,7 +137,7 @@ def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
             f"the data has no column {missing[0]!r}; its columns are {list(data.columns)}"
         )
     if alone:
-        return _none_for_missing(data[state].tolist())
+        return [_json_value(value) for value in data[state].tolist()]
     cells = [[_json_value(value) for value in data[name].tolist()] for name in names]
     return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 

@@ -10,7 +10,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from jevlaya_lab.frames import Trace
-from jevlaya_lab.frames.build import with_steps
+from jevlaya_lab.frames.build import outermost, with_steps
 from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
@@ -275,7 +275,7 @@ class Lab(Judging):
 
         Args:
             run_id: Which run, by its id or the beginning of it; ``None`` is the last
-                one of an agent or router.
+                one that was asked for: of a router its own, not its agent's.
 
         Raises:
             InvalidInput: Nothing was recorded, or no run has that id.
@@ -286,7 +286,7 @@ class Lab(Judging):
         trace = self.trace
         if trace.runs.empty:
             raise InvalidInput("nothing was recorded yet; call predict first")
-        asked = trace.runs[trace.runs["scope"].isin(["agent", "router"])]
+        asked = outermost(trace.runs)
         chosen = (trace.runs if asked.empty else asked).iloc[[-1]]
         if run_id is not None:
             if not isinstance(run_id, str):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from jevlaya_lab.lab.asking import OF_A_REQUEST, Outcome, is_router
+from jevlaya_lab.lab.asking import OF_A_REQUEST, Outcome, check_options, is_router
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states, same_states
 from jevlaya_lab.lab.results import Shape, check_columns
 from jevlaya_lab.system_one.errors import InvalidOption
@@ -134,4 +134,5 @@ def read_rows(
     by_name = {name: by_row(name, each, index) for name, each in given.items()}
     shared = {name: each for name, each in given.items() if not isinstance(each, pd.Series)}
     of_call = {name: each for name, each in options.items() if name not in given}
+    check_options(target, "predict_long" if every else "predict_batch", options, of_row)
     return Rows(states, index, prepared, by_name, shared, of_call, wrong)

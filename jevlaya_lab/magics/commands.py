@@ -232,7 +232,15 @@ def load(session: Session, args: argparse.Namespace, cell: str | None) -> Any:
     if args.source is not None:
         if len(args.names) != 1:
             raise UsageError("--source goes with one name")
-        router.register(args.names[0], args.source)
+        new = args.names[0] not in router.registered
+        name = router.register(args.names[0], args.source)
+        try:
+            router.load(name)
+        except BaseException:
+            if new:
+                router.unregister(name)  # nothing that cannot be loaded stays behind
+            raise
+        return router
     router.preload([router.resolve(name) for name in args.names] or None)
     return router
 

@@ -49,8 +49,7 @@ def whole_files(
         with ExitStack() as stack:
             opened = []
             for target in targets:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+                handle, name = _beside(target)
                 temporary.append(name)
                 file = (
                     os.fdopen(handle, "wb")
@@ -66,6 +65,14 @@ def whole_files(
         for name in temporary:  # they are still there where something failed
             with suppress(FileNotFoundError):
                 os.unlink(name)
+
+
+def _beside(target: Path) -> tuple[int, str]:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+    except OSError as exc:  # named by the file that was asked for, not by the one beside it
+        raise type(exc)(exc.errno, exc.strerror, str(target)) from exc
 
 
 def _take_places(temporary: Sequence[str], targets: Sequence[Path]) -> None:

@@ -382,6 +382,9 @@ def _pieces(values: list[str]) -> Iterator[str]:
     room = max(2, PIECES // len(values))
     for value in values:
         sentences = [part for part in _SENTENCE.split(value) if len(part) > 1]
+        if len(sentences) > room:
+            # What is put together should not be one word over and over, which is no language.
+            sentences = list(dict.fromkeys(sentences))
         step = -(-len(sentences) // room)
         for i in range(0, len(sentences), step or 1):
             yield " ".join(sentences[i : i + step])[:PIECE]

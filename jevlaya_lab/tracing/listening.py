@@ -18,6 +18,7 @@ from jevlaya_lab.system_one.call_tree import OneCall, current_call
 from jevlaya_lab.system_one.events import EVENTS
 from jevlaya_lab.system_one.hook_log import HookLog
 from jevlaya_lab.system_one.hooks import HookRegistry
+from jevlaya_lab.tracing.overhearing import Overhearing
 from jevlaya_lab.tracing.recorder import TraceRecorder
 from jevlaya_lab.tracing.temperatures import Temperatures, temperatures_of
 from jevlaya_lab.tracing.timed import (
@@ -58,12 +59,13 @@ class Listening:
         on_predict_start: Any = None,
         on_predict_end: Any = None,
     ) -> None:
-        self.recorder = recorder
+        self._foreign = not isinstance(target, HookRegistry)
+        block = Overhearing.current() if self._foreign else None
+        self.recorder: Any = recorder if block is None else _Both(recorder, block)
         self._target = target
         self._entry = entry
         self._scope = "router" if hasattr(target, "route") else "agent"
         self._outer: str | None = None
-        self._foreign = not isinstance(target, HookRegistry)
         self.heard = False
         self.temperatures: dict[str, Temperatures] = {}
         # Agents are not held: a checkpoint that is evicted meanwhile shall be freed.
@@ -178,6 +180,27 @@ class Listening:
         ctx.__dict__.setdefault("hook_log", HookLog())
 
 
+class _Both:
+    """A recorder, and that of a block of code that hears nothing of ``laya`` by itself."""
+
+    def __init__(self, recorder: TraceRecorder, block: Overhearing) -> None:
+        self._recorder = recorder
+        self._block = block
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._recorder, name)
+        also = getattr(self._block.recorder, name)
+
+        def both(*contexts: Any) -> None:
+            for ctx in contexts:
+                self._block.count_in(ctx)
+            method(*contexts)
+            if self._block.recorder is not self._recorder:
+                also(*contexts)
+
+        return both
+
+
 class _Adapter:
     """A hook of a listening; it is silent outside of the call that is listened to."""
 
@@ -188,7 +211,8 @@ class _Adapter:
         if _CURRENT.get() is not self._listening:
             return None
         self._listening._tag(ctx, scope, entry)
-        return self._listening.recorder
+        recorder: TraceRecorder = self._listening.recorder
+        return recorder
 
 
 class _OfCall(_Adapter):
@@ -237,7 +261,8 @@ class _OfTarget(_Adapter):
         listening = self._listening
         parent = ctx.__dict__.get("parent_run_id")
         nested = "timings" in ctx.__dict__ and parent != listening._outer
-        return listening.recorder if nested and _CURRENT.get() is listening else None
+        recorder: TraceRecorder = listening.recorder
+        return recorder if nested and _CURRENT.get() is listening else None
 
 
 class _OfAgent(_Adapter):

@@ -107,6 +107,20 @@ class Overhearing:
             self._recorder.on_predict_start(ctx)
         self._note(over)
 
+    @property
+    def recorder(self) -> TraceRecorder:
+        """What notes the runs."""
+        return self._recorder
+
+    def count_in(self, ctx: Any) -> None:
+        """Let the block have a run of ``laya``, which its own hooks cannot hear."""
+        self._heard.add(ctx.run_id)
+
+    @staticmethod
+    def current() -> Overhearing | None:
+        """The one whose block the current code is part of."""
+        return _CURRENT.get()
+
     def _is_here(self) -> bool:
         """Whether the current code is part of the block, or of a block inside of it."""
         here = _CURRENT.get()

@@ -128,9 +128,13 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
 
 def _passed_on(facts: dict[str, Any]) -> str:
     """Why a run that was not skipped has no steps of its own."""
-    if facts["scope"] == "router" and facts["n_questions"]:
+    if facts["scope"] in ("route", "load", "evict"):
+        return f"a {facts['scope']}, no prediction"
+    if not facts["n_questions"] or not facts["n_states"]:
+        return "empty: nothing was asked"
+    if facts["scope"] == "router":
         return "answered by the agent, whose run has the steps"
-    return "empty: nothing was asked"
+    return "answered; its steps are not known"
 
 
 def _work(

@@ -358,3 +358,15 @@ def test_an_agent_that_takes_no_temperatures_is_left_alone():
     report = lab.fit_calibration(answers, truth)
     assert not report["applied"].any()
     assert "Fixed takes no temperatures" in report["note"].tolist()
+
+
+def test_a_named_series_says_which_question_is_meant():
+    lab = Lab(make_agent())
+    lab.predict(["a b", "b a"], {"c": Noul("x"), "t": Choice("x", ["a", "b"])}, detail=True)
+
+    assert lab.confusion(pd.Series(["a", "b"], name="t")).columns.tolist() == ["a", "b"]
+    table = lab.confusion(pd.Series([True, False], name="c"))
+    assert set(table.index) | set(table.columns) <= {True, False}
+    assert table.to_numpy().sum() == 2
+    found = lab.calibration(pd.Series([True, False], name="c")).summary
+    assert found[["question", "n"]].to_numpy().tolist() == [["c", 2]]

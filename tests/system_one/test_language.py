@@ -296,3 +296,8 @@ def test_sentences_of_many_languages_are_told_from_english() -> None:
     assert len(decided) >= 0.9 * len(cases)
     assert sum(f.is_english == (lang == "en") for lang, f in decided) >= 0.98 * len(decided)
     assert sum(f.language == lang for lang, f in named) >= 0.97 * len(named)
+
+
+def test_one_word_over_and_over_does_not_hide_the_language() -> None:
+    for n in (1, 50, 200):
+        assert detect("Hello. " * n + "I want to have a refund for it.").language == "en"
