@@ -460,7 +460,7 @@ def test_a_lab_over_layas_agent_is_heard_in_a_traced_cell(ip, run, tmp_path):
 
     theirs = laya.agent.Agent(str(make_checkpoint(tmp_path / "c")), device="cpu")
     ip.user_ns["theirs"] = Lab(theirs)
-    run("%%jevlaya trace -o heard\ntheirs.predict(['x'], {'q': Noul('Is it so?')})")
+    run("%%jevlaya trace -o heard\ntheirs.predict(['x'], q)")
 
     assert ip.user_ns["heard"].runs["scope"].tolist() == ["agent"]
     assert len(ip.user_ns["theirs"].trace.runs) == 1
