@@ -525,8 +525,7 @@ MUTATIONS = (
         "L-13",
         "a resident checkpoint is built again",
         "pool.py",
-        "                if key in self._agents:\n                    self._policy.used(key)\n"
-        "                    return Loaded(key, self._agents[key])\n",
+        "                self._agents[key] = agent\n                self._attached.pop(key, None)\n",
         "",
     ),
     Mutation(

@@ -47,7 +47,7 @@ def language_for(agent: Any, said: str | None, detected: str | None) -> str | No
         detected: The language that routing saw.
     """
     temperatures: Any = getattr(agent, "lang_temperatures", _UNKNOWN)
-    if is_english_code(said) is None:
+    if said is not None and is_english_code(said) is None:
         said = None  # it names no language
     if temperatures is _UNKNOWN:
         return said
@@ -87,8 +87,8 @@ def ask_many(
     if not callable(ask):
         return [ask_one(agent, state, questions, options) for state in states]
     results = ask(list(states), questions, **_taken(agent, ask, options))
-    _refuse_awaitable(agent, results)
     if not isinstance(results, (list, tuple)) or len(results) != len(states):
+        _refuse_awaitable(agent, results)
         given = len(results) if isinstance(results, (list, tuple)) else repr(results)
         raise InvalidResult(
             f"{type(agent).__name__}.predict_batch gave {given} results for {len(states)} states; "
@@ -144,8 +144,8 @@ def _refuse_awaitable(agent: Any, result: Any) -> None:
 
 
 def _checked(agent: Any, result: Any) -> dict[str, Any]:
-    _refuse_awaitable(agent, result)
     if not isinstance(result, dict):
+        _refuse_awaitable(agent, result)
         raise InvalidResult(
             f"{type(agent).__name__} gave {result!r} where a result belongs: a dict with 'answers'"
         )

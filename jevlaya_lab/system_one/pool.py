@@ -177,10 +177,13 @@ class CheckpointPool:
                 again.
         """
         key = self.resolve(name)
+        resident = self._resident(key)
+        if resident is not None:
+            return resident
         build = _Build()
         try:
             with self._lock:
-                if key in self._agents:
+                if key in self._agents:  # since then
                     self._policy.used(key)
                     return Loaded(key, self._agents[key])
                 source = self._sources.get(key)
@@ -209,6 +212,13 @@ class CheckpointPool:
             if self._agents.get(key) is under_way.agent:
                 self._policy.used(key)
         return Loaded(key, under_way.agent)
+
+    def _resident(self, key: str) -> Loaded | None:
+        with self._lock:
+            if key not in self._agents:
+                return None
+            self._policy.used(key)
+            return Loaded(key, self._agents[key])
 
     def _built(self, key: str, source: Any, build: _Build) -> Loaded:
         began = time.perf_counter()

@@ -457,7 +457,7 @@ class Router(Residency):
         thresholds = check_min_confidence(min_confidence)
         with OneCall():
             decision = self._route(request, hooks, self._policy(), explain=False)
-            asked = Asked(request, RouteDecision(decision))
+            asked = Asked(request, RouteDecision(decision) if hooks.entries else decision)
             name = self.resolve(asked.decision["model"])
             if not self._pool.is_loaded(name):
                 self._check_before_build([(None, request)], hooks)
