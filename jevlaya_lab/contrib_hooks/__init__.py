@@ -1,0 +1,11 @@
+"""Ready-made hooks, for agents and routers of this package and of ``laya``.
+
+None of them is known to the runtime: each is what anybody could write with the events of
+:class:`~jevlaya_lab.system_one.events.Hook`.
+"""
+
+from __future__ import annotations
+
+from jevlaya_lab.contrib_hooks.cache import ExactCache
+
+__all__ = ["ExactCache"]
