@@ -7,5 +7,11 @@ None of them is known to the runtime: each is what anybody could write with the 
 from __future__ import annotations
 
 from jevlaya_lab.contrib_hooks.cache import ExactCache
+from jevlaya_lab.contrib_hooks.patterns import Pattern
+from jevlaya_lab.contrib_hooks.redaction import Redaction
 
-__all__ = ["ExactCache"]
+__all__ = [
+    "ExactCache",
+    "Pattern",
+    "Redaction",
+]
