@@ -6,12 +6,16 @@ None of them is known to the runtime: each is what anybody could write with the 
 
 from __future__ import annotations
 
+from jevlaya_lab.contrib_hooks.audit_log import AuditLog
 from jevlaya_lab.contrib_hooks.cache import ExactCache
+from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
 from jevlaya_lab.contrib_hooks.patterns import Pattern
 from jevlaya_lab.contrib_hooks.redaction import Redaction
 
 __all__ = [
+    "AuditLog",
     "ExactCache",
+    "LatencyMetrics",
     "Pattern",
     "Redaction",
 ]
