@@ -11,11 +11,14 @@ from jevlaya_lab.contrib_hooks.cache import ExactCache
 from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
 from jevlaya_lab.contrib_hooks.patterns import Pattern
 from jevlaya_lab.contrib_hooks.redaction import Redaction
+from jevlaya_lab.contrib_hooks.token_budget import BudgetExceeded, TokenBudgetGuard
 
 __all__ = [
     "AuditLog",
+    "BudgetExceeded",
     "ExactCache",
     "LatencyMetrics",
     "Pattern",
     "Redaction",
+    "TokenBudgetGuard",
 ]
