@@ -9,6 +9,7 @@ from __future__ import annotations
 from jevlaya_lab.contrib_hooks.audit_log import AuditLog
 from jevlaya_lab.contrib_hooks.cache import ExactCache
 from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
+from jevlaya_lab.contrib_hooks.option_order import OptionOrderProbe
 from jevlaya_lab.contrib_hooks.patterns import Pattern
 from jevlaya_lab.contrib_hooks.redaction import Redaction
 from jevlaya_lab.contrib_hooks.token_budget import BudgetExceeded, TokenBudgetGuard
@@ -18,6 +19,7 @@ __all__ = [
     "BudgetExceeded",
     "ExactCache",
     "LatencyMetrics",
+    "OptionOrderProbe",
     "Pattern",
     "Redaction",
     "TokenBudgetGuard",
