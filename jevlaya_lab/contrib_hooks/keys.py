@@ -13,7 +13,7 @@ __all__ = ["Tokens", "Unkeyable", "digest", "settings_of"]
 
 _PLAIN: Final = (str, int, float, bool, type(None))
 _SETTINGS: Final = (
-    *("calibration", "temperature", "temperature_by_options", "temperature_raw"),
+    *("calibration", "temperature", "temperature_by_options", "binning_map"),
     *("max_len", "head_max_len"),
 )
 

@@ -331,6 +331,23 @@ def test_an_agent_of_laya_is_served(laya_agent):
     assert cache.stats[:3] == (3, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", [2.0] * 3),
+        ("temperature_by_options", {"c": 2.0}),
+        ("binning_map", {"c": []}),
+    ],
+)
+def test_new_temperatures_of_laya_are_noticed(laya_agent, monkeypatch, name, value):
+    cache = ExactCache()
+    laya_agent.predict("a text", QUESTIONS, hooks=[cache])
+    monkeypatch.setattr(laya_agent, name, value)
+    laya_agent.predict("a text", QUESTIONS, hooks=[cache])
+
+    assert cache.stats[:2] == (0, 2)
+
+
 def test_long_states_of_laya_are_left_alone(laya_agent):
     cache = ExactCache()
     text = "word and other words " * 60
