@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jevlaya_lab.analysis import calibration, confusion
+    from jevlaya_lab.contrib_hooks.audit_log import AuditLog
+    from jevlaya_lab.contrib_hooks.cache import ExactCache
+    from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
+    from jevlaya_lab.contrib_hooks.option_order import OptionOrderProbe
+    from jevlaya_lab.contrib_hooks.redaction import Redaction
+    from jevlaya_lab.contrib_hooks.token_budget import TokenBudgetGuard
     from jevlaya_lab.embedding.errors import EmbeddingError
     from jevlaya_lab.embedding.generator import EmbeddingGenerator
     from jevlaya_lab.embedding.hashing import InlineHashingEmbedding
@@ -43,21 +49,27 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "Agent": "system_one.agent",
     "AsyncRemoteEmbedding": "embedding.remote",
+    "AuditLog": "contrib_hooks.audit_log",
     "BaseHook": "system_one.events",
     "BoundedLocalEmbedding": "embedding.local",
     "Choice": "system_one.questions",
     "EmbeddingError": "embedding.errors",
     "EmbeddingGenerator": "embedding.generator",
     "EmbeddingIdentity": "embedding.identity",
+    "ExactCache": "contrib_hooks.cache",
     "Hook": "system_one.events",
     "InlineHashingEmbedding": "embedding.hashing",
     "JevlayaError": "system_one.errors",
     "Lab": "lab.lab",
+    "LatencyMetrics": "contrib_hooks.latency",
     "Noul": "system_one.questions",
+    "OptionOrderProbe": "contrib_hooks.option_order",
     "PredictContext": "system_one.context",
+    "Redaction": "contrib_hooks.redaction",
     "RouteDecision": "system_one.routing",
     "Router": "system_one.router",
     "Score": "system_one.questions",
+    "TokenBudgetGuard": "contrib_hooks.token_budget",
     "Trace": "frames.trace",
     "TraceRecorder": "tracing.recorder",
     "add_default_hook": "system_one.hooks",
@@ -76,21 +88,27 @@ _HOMES = {
 __all__ = [
     "Agent",
     "AsyncRemoteEmbedding",
+    "AuditLog",
     "BaseHook",
     "BoundedLocalEmbedding",
     "Choice",
     "EmbeddingError",
     "EmbeddingGenerator",
     "EmbeddingIdentity",
+    "ExactCache",
     "Hook",
     "InlineHashingEmbedding",
     "JevlayaError",
     "Lab",
+    "LatencyMetrics",
     "Noul",
+    "OptionOrderProbe",
     "PredictContext",
+    "Redaction",
     "RouteDecision",
     "Router",
     "Score",
+    "TokenBudgetGuard",
     "Trace",
     "TraceRecorder",
     "__version__",
