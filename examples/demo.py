@@ -95,7 +95,7 @@ def main() -> None:
     write_csv(answers, OUT / "answers.csv")
     trace.to_csv(OUT / "trace.csv")
     trace.to_chrome(OUT / "trace.json")
-    lab.lifecycle(agents["run_id"].iloc[0]).save(OUT / "lifecycle.png")
+    lab.lifecycle(runs.loc[runs["scope"] == "router", "run_id"].iloc[0]).save(OUT / "lifecycle.png")
     print(f"\nWritten to {OUT}/:")
     print("  answers.csv       the answers; answers.schema.json holds their types")
     print("  trace.csv         one row per run; beside it calls, events and trace.schema.json")
