@@ -61,9 +61,11 @@ def check_each(states: Sequence[Any], index: pd.Index) -> dict[int, InvalidState
                 f"the state at index {label!r} is missing; fill it or drop the row first"
             )
             continue
-        found = _problem(state, i)
-        if found is not None:
-            wrong[i] = found
+        try:
+            state_text(state, i)
+        except InvalidState as exc:
+            what = str(exc).removeprefix(f"state {i}")
+            wrong[i] = InvalidState(f"the state at index {label!r}{what}")
     return wrong
 
 
@@ -106,14 +108,6 @@ def same_states(states: Sequence[Any], options: Sequence[Sequence[Any]]) -> list
 
 def _hashable(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, type(None))) else id(value)
-
-
-def _problem(state: Any, i: int) -> InvalidState | None:
-    try:
-        state_text(state, i)
-    except InvalidState as exc:
-        return exc
-    return None
 
 
 def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
