@@ -112,7 +112,8 @@ class Judging:
             ``.answers`` and ``.timings`` before and after, and ``.summary()`` in words.
 
         Raises:
-            InvalidInput: The trace holds no text, or ``other`` is none of these.
+            InvalidInput: The trace holds no text, a cell with text is damaged, or ``other`` is none
+                of these.
         """
         target = (
             self.agent if other is None else other.agent if isinstance(other, Judging) else other
