@@ -5,7 +5,8 @@ Pure functions of frames that ``Lab.predict`` gives and of columns of true value
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -89,7 +90,9 @@ def confusion(
     if isinstance(given.dtype, pd.CategoricalDtype):
         labels = list(given.cat.categories)
     else:
-        labels = sorted(given.unique().tolist())
+        labels = given.unique().tolist()
+        with suppress(TypeError):  # of several kinds: as they come
+            labels = sorted(labels)
     others = [value for value in dict.fromkeys(true.tolist()) if value not in labels]
     rows = pd.Index([*labels, *others], name="truth", tupleize_cols=False)
     columns = pd.Index(labels, name="answer", tupleize_cols=False)
@@ -234,36 +237,56 @@ def stated(answers: pd.DataFrame, truth: Any, name: Any) -> Stated:
     """
     given, true = _columns(answers, truth, name)
     prefix = f"{name}{_RESERVED}"
-    columns = [
-        column for column in answers if isinstance(column, str) and column.startswith(prefix)
-    ]
     if isinstance(given.dtype, pd.CategoricalDtype):
         kind, labels = "choice", list(given.cat.categories)
-    elif columns:
-        kind, labels = "score", list(range(len(columns)))
+    elif n_levels := _n_levels(answers, prefix):
+        kind, labels = "score", list(range(n_levels))
     else:
         return _stated_noul(given, true, name)
     wanted = [f"{prefix}{label}" for label in labels]
     missing = [column for column in wanted if column not in answers]
     if missing:
         raise InvalidInput(f"the answers have no column {missing[0]!r}; ask with detail=True")
-    p = answers[wanted].to_numpy(dtype=float)
+    p = _numbers(answers[wanted], name)
     known = ~np.isnan(p).any(axis=1) & true.notna().to_numpy()
     place = {label: i for i, label in enumerate(labels)}
     target = np.array([place.get(value, -1) for value in true[known]], dtype=int)
     return Stated(kind, p[known], target, np.flatnonzero(known), labels)
 
 
+def _numbers(columns: pd.DataFrame | pd.Series[Any], name: Any) -> np.ndarray[Any, Any]:
+    try:
+        return columns.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError) as exc:
+        raise InvalidInput(f"the answers to {name!r} are no numbers: {exc}") from exc
+
+
+def _n_levels(answers: pd.DataFrame, prefix: str) -> int:
+    """How many levels of a score have probabilities here.
+
+    The columns of another question may begin in the same way, or even have the name of a level's;
+    that one has confidences of its own.
+    """
+    n = 0
+    while (column := f"{prefix}{n}") in answers and f"{column}__confidence" not in answers:
+        n += 1
+    return n
+
+
 def _stated_noul(given: pd.Series[Any], true: pd.Series[Any], name: Any) -> Stated:
     known = (given.notna() & true.notna()).to_numpy()
-    yes = given.to_numpy(dtype=float)[known]
+    yes = _numbers(given, name)[known]
     if ((yes < 0) | (yes > 1)).any():
         raise InvalidInput(
             f"question {name!r} has no probabilities beside it; ask with detail=True"
         )
-    right = true[known].astype(float).to_numpy()
-    if not np.isin(right, (0.0, 1.0)).all():
-        raise InvalidInput(f"the true values of {name!r} are not all true or false")
+    for label, value in true[known].items():
+        if isinstance(value, str) or value not in (0, 1):
+            raise InvalidInput(
+                f"the true values of {name!r} are not all true or false (or 0 and 1): at index "
+                f"{label!r} stands {value!r}"
+            )
+    right = true[known].to_numpy(dtype=float)
     p = np.column_stack([1.0 - yes, yes])
     return Stated("noul", p, right.astype(int), np.flatnonzero(known), [False, True])
 
@@ -315,8 +338,14 @@ def _columns(answers: Any, truth: Any, name: Any) -> tuple[pd.Series[Any], pd.Se
         raise InvalidInput(f"the answers are a {type(given).__name__}; pass an answers frame")
     if isinstance(truth, pd.DataFrame):
         true = truth[_column_of(truth, given.name if name is None else name, "true values")]
+        if not isinstance(true, pd.Series):
+            raise InvalidInput(f"the true values have more than one column {true.columns[0]!r}")
     elif isinstance(truth, pd.Series):
         true = truth
+    elif not pd.api.types.is_list_like(truth) or isinstance(truth, (Mapping, Set, Iterator)):
+        raise InvalidInput(
+            f"true values are a frame, a Series or a list, got a {type(truth).__name__}"
+        )
     elif len(truth) != len(given):
         raise InvalidInput(f"there are {len(given)} answers and {len(truth)} true values")
     else:
@@ -330,10 +359,26 @@ def _columns(answers: Any, truth: Any, name: Any) -> tuple[pd.Series[Any], pd.Se
                 f"{len(true)} rows); bring them into one order"
             )
         true = true.reindex(given.index)
-    return given, true.astype(object)
+    true = true.astype(object)
+    for what, values in (("answer", given), ("true value", true)):
+        for label, value in values.items() if values.dtype == object else ():
+            if not _is_label(value):
+                raise InvalidInput(
+                    f"the {what} at index {label!r} is a {type(value).__name__}; it has to be a "
+                    "label, a number or a boolean"
+                )
+    return given, true
+
+
+def _is_label(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _column_of(frame: pd.DataFrame, name: Any, what: str) -> Any:
-    if name not in frame.columns:
+    if not _is_label(name) or name not in frame.columns:
         raise InvalidInput(f"the {what} have no column {name!r}; they have {list(frame.columns)}")
     return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from fakes import make_agent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -191,6 +192,25 @@ def test_without_rows_the_figures_are_missing():
         (noul_frame([0.5]), [1], {"question": "x"}, "the answers have no column 'x'"),
         (noul_frame([1.7]), [1], {"question": "sure"}, "no probabilities beside it.*detail=True"),
         (noul_frame([0.5]), [2], {"question": "sure"}, "are not all true or false"),
+        *(
+            (noul_frame([0.5]), [value], {"question": "sure"}, f"at index 0 stands {value!r}")
+            for value in ("yes", "True", "1", 0.5, b"1")
+        ),
+        *(
+            (noul_frame([0.5]), truth, {"question": "sure"}, "true values are a frame, a Series")
+            for truth in (5, None, "x", {0: True}, {True}, iter([True]))
+        ),
+        (noul_frame([0.5]), [([1],)], {"question": "sure"}, "true value at index 0 is a tuple"),
+        (noul_frame([0.5]), [[1]], {"question": "sure"}, "true value at index 0 is a list"),
+        (noul_frame([0.5]), [1], {"question": ["sure"]}, r"the answers have no column \['sure'\]"),
+        (TEAM.to_frame("t"), [{}] * 5, {"question": "t"}, "true value at index 0 is a dict"),
+        (
+            noul_frame([0.5]),
+            pd.DataFrame([[1, 0]], columns=["sure", "sure"]),
+            {},
+            "more than one column 'sure'",
+        ),
+        (pd.DataFrame({"q": ["a"]}), [1], {"question": "q"}, "answers to 'q' are no numbers"),
         (pd.DataFrame({"t": TEAM}), ["a"] * 5, {"question": "t"}, "no column 't__p_a'; ask with"),
         (noul_frame([0.5]), [1, 0], {"question": "sure"}, "1 answers and 2 true values"),
         (noul_frame([0.5]), [1], {"question": "sure", "n_bins": 0}, "n_bins must be a positive"),
@@ -199,3 +219,31 @@ def test_without_rows_the_figures_are_missing():
 def test_what_cannot_be_measured_is_refused(answers, truth, options, message):
     with pytest.raises((InvalidInput, InvalidOption), match=message):
         calibration(answers, truth, **options)
+
+
+@pytest.mark.parametrize("truth", [5, None, "ab", {"a"}, {0: "a"}, [[1]] * 5, pd.Series([{}] * 5)])
+def test_true_values_that_are_no_column_are_refused(truth):
+    with pytest.raises(InvalidInput, match="true value"):
+        confusion(TEAM, truth)
+
+
+@pytest.mark.parametrize("truth", [["yes", "no"], [True, "True"], [0, "0"]])
+def test_text_beside_a_noul_is_refused_when_it_is_fitted_too(truth):
+    lab = Lab(make_agent())
+    answers = lab.predict(["a", "b"], {"sure": Noul("Is it?")}, detail=True)
+    with pytest.raises(InvalidInput, match="true values of 'sure' are not all true or false"):
+        lab.fit_calibration(answers, pd.Series(truth, name="sure"))
+
+
+@pytest.mark.parametrize("other", ["s__p_x", "s__p_3", "s__p_", "n__p_0", "n__p_x"])
+def test_ids_that_begin_like_the_details_of_another_question_confuse_nothing(other):
+    questions = {"s": Score("How much?", ["a", "b", "c"]), "n": Noul("Is it?")}
+    lab = Lab(make_agent())
+    alone = lab.predict(list("abcd"), questions, detail=True)
+    truth = pd.DataFrame({"s": [0, 1, 2, 1], "n": [True, False, True, False]})
+    for extra in (Noul("Is it?"), Choice("Which?", ["x", "y"]), Score("How?", ["x", "y"])):
+        both = lab.predict(list("abcd"), {**questions, other: extra}, detail=True)
+        for name in truth:
+            pd.testing.assert_frame_equal(
+                calibration(both, truth[name]).summary, calibration(alone, truth[name]).summary
+            )

@@ -18,6 +18,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from jevlaya_lab import Choice, Lab, Noul, Router, Trace, read_trace_csv, set_default_lab
+from jevlaya_lab.magics.states import read_cell
 
 QUESTIONS = {"team": Choice("Which team?", ["alpha", "beta"]), "sure": Noul("Is it so?")}
 
@@ -138,6 +139,12 @@ def test_help_lists_the_commands_and_their_options(ip, run):
         ("%jevlaya export -t q a.csv", "a trace belongs here, got a dict"),
         ("%jevlaya diagram", "nothing was recorded yet"),
         ("%jevlaya experiment order", "experiments are not part of this version yet"),
+        ("%jevlaya export a\0b.csv", "a name of a file holds no NUL character"),
+        ("%jevlaya export a\0b.png", "a name of a file holds no NUL character"),
+        ("%jevlaya diagram --save a\0b.png", "nothing was recorded yet"),
+        ("%jevlaya load --lab routing new --source a\0b", "holds no NUL character"),
+        ("%jevlaya ask -q a\0b x", "holds no NUL character"),
+        ("%jevlaya ask -q q -o class x", "-o class: this is no name of a variable"),
         ("%%jevlaya export\nx", "export takes no cell"),
         ("%%jevlaya ask -q q\n \n", "the cell holds no states"),
         ("%%jevlaya trace --nope\nx = 1", "unrecognized arguments: --nope"),
@@ -229,12 +236,60 @@ def test_the_states_of_a_cell_are_read(ip, run, cell, options, states, said):
         ("-f csv\na,b\n1", "row 1 of the table has 1 cells, the head has 2"),
         ("-f csv\na,a\n1,2", "the same name: a, a"),
         ("-f csv\na", "then rows"),
+        ('-f csv\na\n"open\nx\ny', "the row that begins on line 3 of the cell cannot be read"),
+        ('-f csv\n\na,b\n1,2\n"x"y,3', "the row that begins on line 5 of the cell cannot"),
+        ("-f jsonl\n" + "[" * 100_000, "line 2 of the cell is no JSON"),
         ("-s c\na,b\n1,2", "-s c: the table has no such column; it has a, b"),
         ("-f text -s c\na", "the cell is read as text"),
     ],
 )
 def test_cells_that_cannot_be_read_are_refused(run, cell, message):
     assert message in run(f"%%jevlaya ask -q q {cell}").err
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+def test_only_line_feeds_part_the_states_of_a_cell(form, newline, mark):
+    states = [f"one{mark}two", "three"]
+    lines = {
+        "text": states,
+        "jsonl": [f'"one{mark if mark > " " else "?"}two"', '"three"'],
+        "csv": ["text,n", f'"one{mark}two",1', "three,2"],
+    }[form]
+    found = read_cell(newline.join(["", *lines, ""]), form, [])
+    data = found.data if form != "csv" else found.data["text"]
+    assert [each.replace("?", mark) for each in data] == states
+
+
+def test_a_broken_quote_is_no_table_by_a_guess():
+    assert read_cell('a,b\n1,"2\n3,4', None, []).data.tolist() == ["a,b", '1,"2', "3,4"]
+
+
+def test_a_file_of_questions_nested_without_end_is_one_line(run, tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 100_000, encoding="utf-8")
+    ran = run(f"%jevlaya ask -q {tmp_path}/deep.json x")
+    assert type(ran.error) is UsageError
+    assert "the file is no JSON" in ran.err
+
+
+@pytest.mark.parametrize("options", ["-h", "--help", "-o t --help"])
+def test_help_of_a_traced_cell_runs_nothing(ip, run, options):
+    ran = run(f"%%jevlaya trace {options}\nran = True\n")
+    assert ran.error is None
+    assert "--frame" in ran.out
+    assert not {"ran", "t"} & set(ip.user_ns)
+    assert ip.user_ns["lab"].trace.runs.empty
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_another_cell_magic_may_follow_on_the_second_line(ip, run, between):
+    ran = run(f"%%jevlaya trace -o t\n{between}%%time\nx = agent.predict('a', q)\n")
+    assert ran.error is None
+    assert "Wall time" in ran.out
+    assert len(ip.user_ns["t"].runs) == 1
+    run("%%jevlaya trace -o t\n%%jevlaya ask -q q -f text\none\ntwo\n")
+    assert ip.user_ns["t"].runs["n_states"].tolist() == [2]
 
 
 def test_options_of_a_router(ip, run):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from jevlaya_lab.system_one.errors import InvalidQuestion, InvalidResult
@@ -15,15 +16,19 @@ __all__ = ["answer_columns", "answers_frame", "check_results", "long_answers_fra
 
 
 def check_results(
-    results: Any, n_states: int, questions: Sequence[Question], first: int = 0
+    results: Any, n_states: int, questions: Sequence[Question], labels: Sequence[Any] | None = None
 ) -> None:
     """See that there is one result with all answers for each state, whatever hooks did.
+
+    Every value that goes into a frame is of the kind that its column holds: an option of a choice,
+    a number for scores, nouls, confidences and probabilities, whole numbers for the window. Numbers
+    may be missing or ``None``, but for the answer itself, which has to be there.
 
     Args:
         results: What ``predict_batch`` gave.
         n_states: How many states it was given.
         questions: What was asked.
-        first: Number of the first state, for messages.
+        labels: Of the states, for messages; ``None`` names none.
 
     Raises:
         InvalidResult: Naming the state and the question that has no answer of its type.
@@ -31,23 +36,86 @@ def check_results(
     if not isinstance(results, (list, tuple)) or len(results) != n_states:
         what = f"{len(results)} results" if isinstance(results, (list, tuple)) else repr(results)
         raise InvalidResult(
-            f"{n_states} states from number {first} on gave {what}: a hook changed their number; "
-            "each row needs one result, so a hook may change states and results but not how many"
+            f"{n_states} states gave {what}: a hook changed their number; each row needs one "
+            "result, so a hook may change states and results but not how many"
         )
-    for i, result in enumerate(results, first):
-        answers = result.get("answers") if isinstance(result, Mapping) else None
-        for question in questions:
-            answer = answers.get(question.id) if isinstance(answers, Mapping) else None
-            given = isinstance(answer, Mapping) and question.type in answer
-            if not given or (
-                question.type == "choice" and answer["choice"] not in question.keys  # type: ignore[index]
-            ):
-                raise InvalidResult(
-                    f"the result of state {i} has no {question.type} answer for question "
-                    f"{question.id!r}, a hook left {answer!r}; a result looks like "
-                    f"{{'answers': {{{question.id!r}: {{'type': {question.type!r}, "
-                    f"{question.type!r}: …}}}}}}"
+    for i, result in enumerate(results):
+        problem = _problem(result, questions)
+        if problem is not None:
+            place = "" if labels is None else f" at index {labels[i]!r}"
+            raise InvalidResult(f"the result{place} has {problem}")
+
+
+def _problem(result: Any, questions: Sequence[Question]) -> str | None:
+    """What a result has instead of what a frame needs."""
+    if not isinstance(result, Mapping):
+        result = {}
+    answers = result.get("answers")
+    for question in questions:
+        answer = answers.get(question.id) if isinstance(answers, Mapping) else None
+        if not isinstance(answer, Mapping) or not _is_answer(answer, question):
+            return (
+                f"no {question.type} answer for question {question.id!r}, a hook left {answer!r}; "
+                f"a result looks like {{'answers': {{{question.id!r}: {{'type': "
+                f"{question.type!r}, {question.type!r}: …}}}}}}"
+            )
+        for name in ("confidence", "answer_confidence"):
+            if not _is_number(answer.get(name)):
+                return _no_number(name, question.id, answer[name])
+        for name, check in (("probabilities", _is_number), ("window", _is_count)):
+            part = answer.get(name)
+            if part is None:
+                continue
+            if not isinstance(part, Mapping):
+                return (
+                    f"something else than a dict as {name} of question {question.id!r}: a hook "
+                    f"left {part!r}"
                 )
+            checked = part if name == "probabilities" else ("char_start", "char_end")
+            for key in checked:
+                if not check(part.get(key)):
+                    return _no_number(f"{name}[{key!r}]", question.id, part[key])
+    usage = result.get("usage")
+    if isinstance(usage, Mapping) and not _is_count(usage.get("windows")):
+        return f"a usage whose windows are no whole number: {usage['windows']!r}"
+    return None
+
+
+def _no_number(name: str, qid: Any, value: Any) -> str:
+    return f"a {name} of question {qid!r} that is no number: a hook left {value!r}"
+
+
+def _is_answer(answer: Mapping[str, Any], question: Question) -> bool:
+    if question.type not in answer:
+        return False
+    value = answer[question.type]
+    if question.type != "choice":
+        return _is_number(value)
+    try:
+        return value in question.keys
+    except (TypeError, ValueError):  # an array, say, which is equal to nothing at once
+        return False
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is missing or a single number, of Python, numpy or another library."""
+    if type(value) is float or _is_missing(value):
+        return True
+    if not hasattr(value, "__float__") or np.ndim(value) != 0:
+        return False
+    try:
+        float(value)
+    except Exception:  # too large, or a number in name only
+        return False
+    return True
+
+
+def _is_count(value: Any) -> bool:
+    return _is_missing(value) or (_is_number(value) and float(value).is_integer())
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA
 
 
 def answer_columns(
@@ -117,10 +185,12 @@ def answers_frame(
         if spans:
             for name in ("char_start", "char_end"):
                 found = [(answer.get("window") or {}).get(name) for answer in answers]
-                columns[f"{question.id}__{name}"] = pd.array(found, dtype="Int64")
+                columns[f"{question.id}__{name}"] = _counts(found)
     if spans:
-        windows = [(result.get("usage") or {}).get("windows") for result in results]
-        columns["n_windows"] = pd.array(windows, dtype="Int64")
+        usages = [result.get("usage") for result in results]
+        columns["n_windows"] = _counts(
+            [each.get("windows") if isinstance(each, Mapping) else None for each in usages]
+        )
     frame: pd.DataFrame = pd.DataFrame(columns, index=index)
     return frame
 
@@ -162,8 +232,7 @@ def long_answers_frame(
     if detail:
         found = [answer.get("probabilities") for _, answer in answers]
         columns["probabilities"] = pd.array(
-            [None if p is None else json.dumps(p, ensure_ascii=False) for p in found],
-            dtype="string",
+            [None if p is None else _probabilities_text(p) for p in found], dtype="string"
         )
     frame: pd.DataFrame = pd.DataFrame(columns, index=index.repeat(len(questions)))
     return frame
@@ -175,4 +244,20 @@ def _answer(result: Mapping[str, Any], question: Question) -> Mapping[str, Any]:
 
 
 def _floats(values: Sequence[Any]) -> Any:
-    return pd.Series(values, dtype="float64").to_numpy()
+    return np.array(
+        [np.nan if _is_missing(value) else float(value) for value in values], dtype=np.float64
+    )
+
+
+def _counts(values: Sequence[Any]) -> Any:
+    return pd.array([None if _is_missing(value) else int(value) for value in values], dtype="Int64")
+
+
+def _probabilities_text(probabilities: Mapping[Any, Any]) -> str:
+    numbers = {
+        key if isinstance(key, (str, int, float, type(None))) else str(key): (
+            None if _is_missing(value) else float(value)
+        )
+        for key, value in probabilities.items()
+    }
+    return json.dumps(numbers, ensure_ascii=False)

@@ -6,18 +6,25 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jevlaya_lab.frames import check_results
-from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
+from jevlaya_lab.lab.naming import of_row
+from jevlaya_lab.system_one.agent import Agent
+from jevlaya_lab.system_one.encoding import check_count
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidQuestion
 from jevlaya_lab.system_one.hooks import entries
-from jevlaya_lab.system_one.questions import Question, Questions
+from jevlaya_lab.system_one.models import Budget
+from jevlaya_lab.system_one.questions import Questions
 from jevlaya_lab.system_one.request import Request, check_request
 from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.system_one.routing import Hints
 from jevlaya_lab.tracing.listening import Listening
 from jevlaya_lab.tracing.recorder import TraceRecorder
 from jevlaya_lab.tracing.temperatures import Temperatures
+
+if TYPE_CHECKING:
+    from jevlaya_lab.lab.rows import Rows
 
 __all__ = [
     "OF_A_REQUEST",
@@ -104,9 +111,8 @@ class Asker:
         target: An agent or a router.
         recorder: Notes what happens.
         questions: What is asked, as it is passed on.
-        prepared: The same, checked.
+        rows: What is asked about, with all options.
         hooks: The caller's ``hooks``, ``on_predict_start`` and ``on_predict_end``.
-        options: Options of the call itself.
 
     Attributes:
         temperatures: By checkpoint (``""`` for an agent), those that answered.
@@ -120,18 +126,17 @@ class Asker:
         target: Any,
         recorder: TraceRecorder,
         questions: Questions,
-        prepared: Sequence[Question],
+        rows: Rows,
         hooks: Mapping[str, Any],
-        options: Mapping[str, Any],
     ) -> None:
         entries("call", **hooks)  # a wrong one is wrong for every row
         self.temperatures: dict[str, Temperatures] = {}
         self._target = target
         self._recorder = recorder
         self._questions = questions
-        self._prepared = prepared
+        self._rows = rows
         self._hooks = hooks
-        self._options = options
+        self._options = rows.of_call
         self._heard = False  # whether any run of the last call began
 
     def ask(self, chunk: Chunk) -> list[dict[str, Any]]:
@@ -139,9 +144,14 @@ class Asker:
 
         Raises:
             InvalidResult: The hooks left something else.
-            BaseException: What the call raised.
+            BaseException: What the call raised; bad input names the row by its index label.
         """
-        with self._listening("predict_batch") as listening:
+        labels = [self._rows.label_of(chunk.first + i) for i in range(len(chunk.states))]
+        return self._ask(chunk, labels)
+
+    def _ask(self, chunk: Chunk, labels: list[Any] | None) -> list[dict[str, Any]]:
+        """The same; without labels an error names no row, since it stands in one."""
+        with self._listening("predict_batch", labels) as listening:
             if is_router(self._target):
                 requests = [
                     {"state": state, "questions": self._questions, **options}
@@ -152,21 +162,18 @@ class Asker:
                 found = self._target.predict_batch(
                     chunk.states, self._questions, **self._options, **listening.hooks
                 )
-        check_results(found, len(chunk.states), self._prepared, chunk.first)
+        check_results(found, len(chunk.states), self._rows.questions, labels)
         return list(found)
 
-    def check_options(self, shared: Mapping[str, Any]) -> None:
+    def check_options(self) -> None:
         """Refuse options that are wrong for every row, before any row is asked.
-
-        Args:
-            shared: The options of requests that are the same for all rows.
 
         Raises:
             Exception: What the router says of them.
         """
         if not is_router(self._target):
             return  # an agent takes all options with the call, and refuses them there
-        get = shared.get
+        get = self._rows.shared.get
         if isinstance(self._target, Router):
             hints = Hints(get("model"), get("task"), get("lang"), get("lang_guess"))
             check_request(Request("", {}, hints, get("max_len"), get("head_max_len")))
@@ -177,26 +184,29 @@ class Asker:
         # Nothing is asked, so no hook runs (L-36).
         self._target.predict_batch([], **self._options)
 
-    def ask_long(self, state: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    def ask_long(self, place: int, state: Any, *, named: bool = True) -> dict[str, Any]:
         """The result about one state that may be longer than the window."""
-        with self._listening("predict_long") as listening:
+        labels = [self._rows.label_of(place)] if named else None
+        options = self._rows.options_of(place)
+        with self._listening("predict_long", labels) as listening:
             result = self._target.predict_long(
                 state, self._questions, **options, **self._options, **listening.hooks
             )
-        check_results([result], 1, self._prepared)
+        check_results([result], 1, self._rows.questions, labels)
         return dict(result)
 
-    def outcome_long(
-        self, state: Any, options: Mapping[str, Any], errors: str, alike: bool
-    ) -> Outcome:
-        """The same, or with ``errors="coerce"`` the error of that row alone.
+    def outcome_long(self, place: int, state: Any) -> Outcome:
+        """The same, or the error of that row alone.
 
-        ``alike`` says that all rows have the same options.
+        Raises:
+            Exception: What no row is to blame for.
         """
         try:
-            return self.ask_long(state, options)
+            return self.ask_long(place, state, named=False)
         except Exception as exc:
-            if errors != "coerce" or (alike and self._is_of_every_row(exc)):
+            if not self._rows.varying and self._is_of_every_row(exc):
+                raise
+            if self._is_beyond_the_questions(exc):
                 raise
             return exc
 
@@ -210,9 +220,9 @@ class Asker:
             Exception: What no row is to blame for.
         """
         try:
-            results: Sequence[Outcome] = self.ask(chunk)
+            results: Sequence[Outcome] = self._ask(chunk, None)
         except Exception as exc:
-            if self._is_of_every_row(exc):
+            if self._is_of_every_row(exc) or self._is_beyond_the_questions(exc):
                 raise
             if len(chunk.states) > 1:
                 yield from self._halves(chunk)
@@ -234,15 +244,53 @@ class Asker:
             not self._heard and hasattr(self._target, "add_hook")
         )
 
+    def _is_beyond_the_questions(self, error: Exception) -> bool:
+        """Whether the one agent that answers all rows cannot be asked these questions at all.
+
+        It is asked itself: a hook may raise the same for a row, or have changed the questions.
+        """
+        if not isinstance(error, (InvalidQuestion, InvalidOption)):
+            return False
+        options = {**self._rows.shared, **self._options}
+        agent = self._target
+        if isinstance(agent, Router):
+            name = options.get("model") or options.get("task")
+            if name is None or agent.resolve(name) not in agent.loaded:
+                return False
+            agent = agent.load(agent.resolve(name))
+        if not isinstance(agent, Agent) or self._rows.varying & _DECIDING:
+            return False
+        network = agent.network
+        max_len, head_max_len = (
+            check_count(name, options.get(name)) or getattr(network, name)
+            for name in ("max_len", "head_max_len")
+        )
+        try:
+            network.prepare(self._rows.questions, Budget(max_len, head_max_len))
+        except (InvalidQuestion, InvalidOption):
+            return True
+        except Exception:  # not what the row failed of
+            return False
+        return False
+
     @contextmanager
-    def _listening(self, entry: str) -> Iterator[Listening]:
+    def _listening(self, entry: str, labels: list[Any] | None) -> Iterator[Listening]:
         listening = Listening(self._recorder, self._target, entry, **self._hooks)
         try:
             with listening:
                 yield listening
+        except Exception as exc:
+            named = of_row(exc, None if labels is None else labels.__getitem__)
+            if named is exc:
+                raise
+            raise named from exc
         finally:
             self._heard = listening.heard
             self.temperatures |= listening.temperatures
+
+
+_DECIDING: Final = frozenset({"model", "task", "max_len", "head_max_len"})
+"""Options that decide whether questions fit."""
 
 
 def in_chunks(

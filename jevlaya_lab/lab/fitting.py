@@ -31,6 +31,7 @@ _SMALLEST: Final = 5e-5
 """Half of the last place of a probability: what is rounded to 0 counts as this."""
 
 _HALVINGS: Final = 20
+_TOO_FEW: Final = "too few: "
 _DTYPES: Final[dict[str, Any]] = {
     "checkpoint": "string",
     "bucket": "string",
@@ -54,22 +55,23 @@ class _Bucket(NamedTuple):
     """Labelled answers of one checkpoint with alike questions.
 
     ``logits`` are ``[n, n_options]``, padded with ``-inf``, as far as probabilities tell them;
-    ``rows`` says which state each is about.
+    ``states`` says by number which state each is about.
     """
 
     kind: str
     before: float
     logits: Array
     target: Integers
-    rows: Integers
+    states: Integers
 
 
 def fit_calibration(target: Any, answers: Any, truth: Any, apply: bool) -> pd.DataFrame:
     """Fit temperatures and use them, see :meth:`jevlaya_lab.Lab.fit_calibration`."""
     found = _labelled(answers, truth)
     rows: list[dict[str, Any]] = []
+    states = _states(answers)
     for checkpoint in _checkpoints(target, answers):
-        buckets = _buckets(found, checkpoint, answers)
+        buckets = _buckets(found, checkpoint, states)
         fitted = {name: _report(checkpoint.name, name, each) for name, each in buckets.items()}
         chosen = {name: row["temperature"] for name, row in fitted.items() if not row["note"]}
         if chosen:
@@ -79,11 +81,15 @@ def fit_calibration(target: Any, answers: Any, truth: Any, apply: bool) -> pd.Da
         rows += fitted.values()
     report: pd.DataFrame = pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
     report["note"] = report["note"].replace("", pd.NA)
-    if not (report["n"] >= LEAST).any():
-        counts = ", ".join(f"{r.checkpoint} {r.bucket}: {r.n}" for r in report.itertuples())
+    if report["temperature"].isna().all():
+        counts = ", ".join(
+            f"{row['checkpoint']} {row['bucket']}: {row['note'].removeprefix(_TOO_FEW)}"
+            for row in rows
+        )
         raise InvalidInput(
             f"too few labelled answers to fit a temperature ({counts or 'none'}); a checkpoint's "
-            f"bucket of options needs at least {LEAST}"
+            f"bucket of options needs at least {LEAST}, about at least {_FOLDS} different states "
+            "(rows with the same probabilities count as one)"
         )
     return report
 
@@ -177,7 +183,7 @@ def _checkpoint(name: str, agent: Any, rows: Any, noted: Temperatures | None) ->
 
 
 def _buckets(
-    found: Mapping[Any, Stated], checkpoint: _Checkpoint, answers: pd.DataFrame
+    found: Mapping[Any, Stated], checkpoint: _Checkpoint, states: Integers
 ) -> dict[str, _Bucket]:
     parts: dict[str, list[_Bucket]] = {}
     for each in found.values():
@@ -188,9 +194,30 @@ def _buckets(
         by_type = checkpoint.temperatures["temperature"][QUESTION_TYPES.index(each.kind)]
         before = checkpoint.temperatures["temperature_by_options"].get(name, by_type)
         logits = before * np.log(np.clip(each.p[here], _SMALLEST, None))
-        part = _Bucket(each.kind, before, logits, each.target[here], each.rows[here])
+        part = _Bucket(each.kind, before, logits, each.target[here], states[each.rows[here]])
         parts.setdefault(name, []).append(part)
     return {name: _joined(each) for name, each in parts.items()}
+
+
+def _states(answers: pd.DataFrame) -> Integers:
+    """By row the number of its state, as far as answers tell states apart.
+
+    A frame of answers does not hold its states; but equal states have equal answers, so rows that
+    agree in every figure of every question are taken as one.
+    """
+    questions = [name for name in answers if f"{name}__confidence" in answers]
+    figures = [
+        column
+        for column in answers
+        if any(
+            column == name
+            or column in (f"{name}__confidence", f"{name}__answer_confidence")
+            or str(column).startswith(f"{name}__p_")
+            for name in questions
+        )
+    ]
+    keys = pd.util.hash_pandas_object(answers[figures], index=False).to_numpy()
+    return np.asarray(np.unique(keys, return_inverse=True)[1], dtype=np.int64)
 
 
 def _joined(parts: Sequence[_Bucket]) -> _Bucket:
@@ -199,28 +226,28 @@ def _joined(parts: Sequence[_Bucket]) -> _Bucket:
         np.pad(p.logits, ((0, 0), (0, width - p.logits.shape[1])), constant_values=-np.inf)
         for p in parts
     ]
-    target, rows = (np.concatenate([getattr(p, n) for p in parts]) for n in ("target", "rows"))
-    return parts[0]._replace(logits=np.concatenate(padded), target=target, rows=rows)
+    target, states = (np.concatenate([getattr(p, n) for p in parts]) for n in ("target", "states"))
+    return parts[0]._replace(logits=np.concatenate(padded), target=target, states=states)
 
 
 # --- fitting ------------------------------------------------------------------------------------
 
 
 def _report(checkpoint: str, name: str, each: _Bucket) -> dict[str, Any]:
-    n, states = len(each.target), np.unique(each.rows)
+    n, states = len(each.target), np.unique(each.states)
     row: dict[str, Any] = dict.fromkeys(_DTYPES)
     row |= {"checkpoint": checkpoint, "bucket": name, "n": n, "applied": False, "note": ""}
     row["temperature_before"] = each.before
     row["log_loss_before"], row["ece_before"] = _figures(each, _probabilities(each, each.before))
     if n < LEAST or len(states) < _FOLDS:
-        row["note"] = f"too few: {n} of {LEAST} labelled answers, about {len(states)} states"
+        row["note"] = f"{_TOO_FEW}{n} of {LEAST} labelled answers, {len(states)} of {_FOLDS} states"
         return row
     row["temperature"] = _fitted(each, np.ones(n, dtype=bool))
     # What is known of one state is never fitted on and judged at once.
     order = np.random.default_rng(0).permutation(states)
     fold = np.empty(n, dtype=int)
     for k in range(_FOLDS):
-        fold[np.isin(each.rows, order[k::_FOLDS])] = k
+        fold[np.isin(each.states, order[k::_FOLDS])] = k
     p = np.empty_like(each.logits)
     for k in range(_FOLDS):
         p[fold == k] = _probabilities(each, _fitted(each, fold != k))[fold == k]

@@ -61,9 +61,11 @@ def check_each(states: Sequence[Any], index: pd.Index) -> dict[int, InvalidState
                 f"the state at index {label!r} is missing; fill it or drop the row first"
             )
             continue
-        found = _problem(state, i)
-        if found is not None:
-            wrong[i] = found
+        try:
+            state_text(state, i)
+        except InvalidState as exc:
+            what = str(exc).removeprefix(f"state {i}")
+            wrong[i] = InvalidState(f"the state at index {label!r}{what}")
     return wrong
 
 
@@ -108,14 +110,6 @@ def _hashable(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, type(None))) else id(value)
 
 
-def _problem(state: Any, i: int) -> InvalidState | None:
-    try:
-        state_text(state, i)
-    except InvalidState as exc:
-        return exc
-    return None
-
-
 def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
     if state is None:
         raise InvalidInput(
@@ -125,21 +119,41 @@ def _frame_states(data: pd.DataFrame, state: StateColumns) -> list[Any]:
     if callable(state):
         return _none_for_missing([state(row) for _, row in data.iterrows()])
     # A name may be a number, or a tuple where columns have several levels.
-    alone = isinstance(state, str) or (isinstance(state, Hashable) and state in data.columns)
+    alone = isinstance(state, str) or (_is_name(state) and state in data.columns)
     names = [state] if alone else list(state) if isinstance(state, (list, tuple)) else [state]
-    columns: list[Any] = list(data.columns)
-    twice = [name for name in names if columns.count(name) > 1]
-    if twice:
-        raise InvalidInput(f"the data has more than one column {twice[0]!r}; rename one of them")
-    missing = [name for name in names if name not in data.columns]
-    if missing:
-        raise InvalidInput(
-            f"the data has no column {missing[0]!r}; its columns are {list(data.columns)}"
-        )
+    if not names:
+        raise InvalidInput(f"state= names no column; the columns are {list(data.columns)}")
+    columns = [_column(data, name) for name in names]
     if alone:
-        return [_json_value(value) for value in data[state].tolist()]
-    cells = [[_json_value(value) for value in data[name].tolist()] for name in names]
-    return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
+        return columns[0]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _column(data: pd.DataFrame, name: Any) -> list[Any]:
+    columns: list[Any] = list(data.columns)
+    if not _is_name(name):
+        raise InvalidInput(
+            f"state= takes a column, a list of columns or a function of the row, got "
+            f"{name!r}; the columns are {columns}"
+        )
+    if columns.count(name) > 1:
+        raise InvalidInput(f"the data has more than one column {name!r}; rename one of them")
+    if name not in data.columns:
+        raise InvalidInput(f"the data has no column {name!r}; its columns are {columns}")
+    found = data[name]
+    if not isinstance(found, pd.Series):  # one level of several
+        raise InvalidInput(
+            f"{name!r} stands for several columns; name one of {list(data.columns)} in full"
+        )
+    return [_json_value(value) for value in found.tolist()]
+
+
+def _is_name(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _json_value(value: Any) -> Any:

@@ -46,8 +46,10 @@ class Judging:
         """Fit temperatures on answers whose truth is known, and answer with them from now on.
 
         One temperature for each checkpoint and bucket of options (``choice:3-5``), between 0.5 and
-        5, by the least log loss. A bucket with fewer than 20 labelled answers, or where the held
-        out log loss would not fall, keeps its temperature; so do types and buckets without labels.
+        5, by the least log loss. A bucket with fewer than 20 labelled answers, or with answers
+        about fewer than 5 different states, or where the held out log loss would not fall, keeps
+        its temperature; so do types and buckets without labels. Rows with the same probabilities
+        for all questions count as one state.
         Labels stay the same, only probabilities and confidences move. Fitting the same answers
         again gives the same, since ``answers.attrs`` say which temperatures they were made with;
         where these are lost (a file, say), those in use now are taken for them. Probabilities have
@@ -70,11 +72,12 @@ class Judging:
             One row per checkpoint and bucket: ``checkpoint`` (``agent`` where there is no router),
             ``bucket``, ``n``; ``temperature_before`` and ``temperature``; ``log_loss_before`` and
             ``log_loss``, ``ece_before`` and ``ece``, the later ones of answers that were held out
-            (five folds by state); ``applied``, and in ``note`` why not.
+            (five folds by state, so that equal ones are not fitted on and judged at once);
+            ``applied``, and in ``note`` why not.
 
         Raises:
-            InvalidInput: No bucket has 20 labelled answers, a true value is none of the options,
-                probabilities are not there, or it is not known who answered and how.
+            InvalidInput: No bucket has 20 labelled answers about 5 states, a true value is none of
+                the options, probabilities are not there, or it is not known who answered and how.
         """
         return fit_calibration(self.agent, answers, truth, apply)
 
@@ -109,7 +112,8 @@ class Judging:
             ``.answers`` and ``.timings`` before and after, and ``.summary()`` in words.
 
         Raises:
-            InvalidInput: The trace holds no text, or ``other`` is none of these.
+            InvalidInput: The trace holds no text, a cell with text is damaged, or ``other`` is none
+                of these.
         """
         target = (
             self.agent if other is None else other.agent if isinstance(other, Judging) else other

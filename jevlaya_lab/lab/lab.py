@@ -16,6 +16,7 @@ from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
 from jevlaya_lab.lab.judging import Judging
+from jevlaya_lab.lab.naming import of_row
 from jevlaya_lab.lab.results import Shape, result_frames
 from jevlaya_lab.lab.rows import Rows, read_rows
 from jevlaya_lab.lab.showing import lab_html
@@ -128,7 +129,7 @@ class Lab(Judging):
         asker = self._asker(questions, rows, hook_args)
         rows.merge_equal(dedupe)
         if errors == "coerce":
-            asker.check_options(rows.shared)
+            asker.check_options()
         states, n = rows.to_ask, len(rows.to_ask)
         with self._keeping(rows, shape, asker) as kept, _bar(n, progress and n > size) as bar:
             for chunk in in_chunks(n, size, states, rows.options_of):
@@ -203,12 +204,12 @@ class Lab(Judging):
         asker = self._asker(questions, rows, hook_args)
         rows.merge_equal(dedupe)
         if errors == "coerce":
-            asker.check_options(rows.shared)
+            asker.check_options()
         states, n = rows.to_ask, len(rows.to_ask)
-        alike = len(rows.shared) == len(options)
+        ask = asker.ask_long if errors == "raise" else asker.outcome_long
         with self._keeping(rows, shape, asker) as kept, _bar(n, progress and n > 1) as bar:
             for i, each in enumerate(states):
-                rows.found[i] = asker.outcome_long(each, rows.options_of(i), errors, alike)
+                rows.found[i] = ask(i, each)
                 bar.update()
         return self._answered(kept)
 
@@ -258,10 +259,16 @@ class Lab(Judging):
             for i, each in enumerate(states)
         ]
         listening = Listening(self.recorder, self.agent, "route_batch", hooks)
-        with listening:
-            decisions = self.agent.route_batch(
-                requests, hooks=listening.hooks["hooks"], explain=explain
-            )
+        try:
+            with listening:
+                decisions = self.agent.route_batch(
+                    requests, hooks=listening.hooks["hooks"], explain=explain
+                )
+        except Exception as exc:
+            named = of_row(exc, index.__getitem__)
+            if named is exc:
+                raise
+            raise named from exc
         self.routing = decisions_frame(decisions, index, explain=explain)
         return self.routing
 
@@ -307,7 +314,7 @@ class Lab(Judging):
         self.answers = self.last = self.routing = None
 
     def _asker(self, questions: Questions, rows: Rows, hooks: Mapping[str, Any]) -> Asker:
-        return Asker(self.agent, self.recorder, questions, rows.questions, hooks, rows.of_call)
+        return Asker(self.agent, self.recorder, questions, rows, hooks)
 
     @contextmanager
     def _keeping(self, rows: Rows, shape: Shape, asker: Asker) -> Iterator[list[pd.DataFrame]]:

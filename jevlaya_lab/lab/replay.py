@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
@@ -127,16 +128,36 @@ def replay(trace: Trace, target: Any, hooks: HookArg, progress: bool, tolerance:
     answers: list[dict[str, Any]] = []
     timings: list[dict[str, Any]] = []
     steps = _steps_by_run(trace.runs)
-    bar = tqdm(_rows(kept), total=len(kept), unit="run", disable=not progress or len(kept) < 2)
-    for run in bar:
-        states, questions = exact_json.loads(run["states"]), exact_json.loads(run["questions"])
-        old = exact_json.loads(run["results"]) if run["results"] is not None else None
+    # All are read before any is asked.
+    runs = [(run, *_recorded(run)) for run in _rows(kept)]
+    bar = tqdm(runs, unit="run", disable=not progress or len(kept) < 2)
+    for run, states, questions, old in bar:
         new = _ask(target, recorder, run, states, questions, hooks)
         timings.append(_timing(run, steps.get(run["run_id"], {}), new))
         answers += _compared(run["run_id"], questions, len(states), old, new.results, tolerance)
     return Replay(
         _typed(answers, ANSWERS), _typed(timings, TIMINGS), recorder.trace, len(asked) - len(kept)
     )
+
+
+def _recorded(run: Mapping[str, Any]) -> tuple[list[Any], Mapping[Any, Any], Any]:
+    """States, questions and results of a run."""
+    states, questions, results = (_read(run, name) for name in ("states", "questions", "results"))
+    if not isinstance(states, (list, tuple)) or not isinstance(questions, Mapping):
+        raise InvalidInput(
+            f"the states and questions of run {run['run_id']!r} are no list and dict, but a "
+            f"{type(states).__name__} and a {type(questions).__name__}; leave that run out"
+        )
+    return list(states), questions, results
+
+
+def _read(run: Mapping[str, Any], name: str) -> Any:
+    try:
+        return None if run[name] is None else exact_json.loads(run[name])
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise InvalidInput(
+            f"the {name} of run {run['run_id']!r} cannot be read: {exc}; leave that run out"
+        ) from exc
 
 
 class _Again(NamedTuple):
@@ -239,9 +260,10 @@ def _compared(
             kind = str(definition.get("type")) if isinstance(definition, Mapping) else ""
             first, second = _answer(old, i, qid), _answer(new, i, qid)
             before, after = first.get(kind), second.get(kind)
+            changed = _differ(kind, before, after, tolerance)
             row = {
                 "run_id": run_id, "state": i, "question": qid, "type": kind,
-                "before": before, "after": after, "changed": _differ(before, after, tolerance),
+                "before": before, "after": after, "changed": changed,
             }  # fmt: skip
             for figure in _FIGURES:
                 row[f"{figure}_before"] = _number(first.get(figure))
@@ -257,16 +279,27 @@ def _answer(results: Any, i: int, qid: Any) -> Mapping[str, Any]:
     return answer if isinstance(answer, Mapping) else {}
 
 
-def _differ(before: Any, after: Any, tolerance: float) -> bool:
-    first, second = _number(before), _number(after)
-    if isinstance(before, float) and first is not None and second is not None:
-        return abs(first - second) > tolerance
-    return bool(before != after)
+def _differ(kind: str, before: Any, after: Any, tolerance: float) -> bool:
+    if kind != "choice":  # whose labels may be numbers
+        first, second = (
+            _number(int(value) if isinstance(value, bool) else value) for value in (before, after)
+        )
+        if first is not None and second is not None:
+            return abs(first - second) > tolerance
+    try:
+        return bool(before != after)
+    except ValueError:  # an array of a hook's
+        return True
 
 
 def _number(value: Any) -> float | None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and math.isfinite(value) else None
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (OverflowError, TypeError):  # too large, or complex
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

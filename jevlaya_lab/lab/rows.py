@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -29,6 +29,11 @@ class Rows:
         wrong: The errors of rows that cannot be asked about.
 
     Attributes:
+        index: As given, like the next three.
+        questions: What is asked.
+        shared: Options of rows that are the same for all of them.
+        of_call: Options of the call.
+        varying: Names of options that each row has its own of.
         found: What came of those that were asked, by their place among these.
     """
 
@@ -36,7 +41,7 @@ class Rows:
         self,
         states: list[Any],
         index: pd.Index,
-        questions: Sequence[Question],
+        questions: tuple[Question, ...],
         by_name: Mapping[str, list[Any]],
         shared: Mapping[str, Any],
         of_call: Mapping[str, Any],
@@ -46,6 +51,7 @@ class Rows:
         self.questions = questions
         self.shared = shared
         self.of_call = of_call
+        self.varying = frozenset(by_name) - frozenset(shared)
         self.found: dict[int, Outcome] = {}
         self._states = states
         self._by_name = by_name
@@ -78,6 +84,10 @@ class Rows:
         row = self._asked[place]
         values = {name: each[row] for name, each in self._by_name.items()}
         return {name: value for name, value in values.items() if value is not None}
+
+    def label_of(self, place: int) -> Any:
+        """The index label of a row that is asked; of equal rows the first one's."""
+        return self.index[self._asked[place]]
 
     def outcomes(self) -> tuple[pd.Index, list[Outcome]]:
         """What came of the rows that are done, and their index."""

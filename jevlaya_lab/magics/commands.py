@@ -14,7 +14,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from jevlaya_lab.frames import Trace, write_csv
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.lab.lab import Lab
-from jevlaya_lab.magics.session import Session
+from jevlaya_lab.magics.session import Session, file_path
 from jevlaya_lab.magics.states import FORMATS, read_cell
 
 __all__ = ["CELL_COMMANDS", "COMMANDS", "Command", "frame_of", "purpose"]
@@ -174,7 +174,7 @@ def frame_of(found: Trace, name: str | None) -> Any:
 def export(session: Session, args: argparse.Namespace, cell: str | None) -> Path:
     """Write the trace to a file; the end of its name says which kind of file."""
     lab = session.lab(args.lab)
-    path = Path(args.path).expanduser()
+    path = file_path(args.path)
     kind = path.suffix.lower()
     if args.answers:
         if args.trace is not None:
@@ -214,7 +214,7 @@ def diagram(session: Session, args: argparse.Namespace, cell: str | None) -> Any
     """The lifecycle of one run as a picture: hooks in their order, steps, where the time went."""
     picture = session.lab(args.lab).lifecycle(args.run)
     if args.save is not None:
-        picture.save(Path(args.save).expanduser())
+        picture.save(file_path(args.save))
     return picture
 
 
@@ -232,6 +232,7 @@ def load(session: Session, args: argparse.Namespace, cell: str | None) -> Any:
     if args.source is not None:
         if len(args.names) != 1:
             raise UsageError("--source goes with one name")
+        file_path(args.source)
         new = args.names[0] not in router.registered
         name = router.register(args.names[0], args.source)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from IPython.core.error import UsageError
 from jevlaya_lab.lab.default import default_lab
 from jevlaya_lab.lab.lab import Lab
 
-__all__ = ["Session"]
+__all__ = ["Session", "file_path"]
 
 
 class Session:
@@ -69,12 +70,12 @@ class Session:
         if name in self.variables:
             found = self.variables[name]
         else:
-            path = Path(name).expanduser()
+            path = file_path(name)
             if not path.is_file():
                 raise UsageError(f"-q {name}: there is no variable and no JSON file of that name")
             try:
                 found = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UsageError(f"-q {name}: the file is no JSON in UTF-8: {error}") from None
         if not isinstance(found, Mapping):
             raise UsageError(
@@ -88,9 +89,23 @@ class Session:
         Raises:
             UsageError: It is no name of a variable.
         """
-        if name is not None and not name.isidentifier():
+        if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
             raise UsageError(f"-o {name}: this is no name of a variable")
 
     def assign(self, name: str, value: Any) -> None:
         """Set a variable of the user's."""
         self.shell.push({name: value})
+
+
+def file_path(name: str) -> Path:
+    """The path that somebody wrote.
+
+    Raises:
+        UsageError: No file can have that name.
+    """
+    if "\0" in name:
+        raise UsageError(f"{name!r}: a name of a file holds no NUL character")
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # a ~ of nobody
+        raise UsageError(f"{name}: {error}") from None

@@ -45,7 +45,7 @@ def read_cell(cell: str, form: str | None, columns: Sequence[str]) -> CellStates
         UsageError: The cell cannot be read as that; the message names the line.
     """
     guessed = form is None
-    lines = [line for line in cell.splitlines() if line.strip()]
+    lines = [line for _, line in _numbered(cell)]
     if not lines:
         raise UsageError("the cell holds no states; write one per line below %%jevlaya")
     if form is None:
@@ -82,9 +82,12 @@ def _guess(cell: str, lines: Sequence[str]) -> str:
                 break
         else:
             return "jsonl"
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
-    rows = _rows(cell)
+    try:
+        rows = _rows(cell)
+    except UsageError:
+        return "text"
     # A head looks like names, not like a sentence with commas and blanks in it.
     head = bool(rows) and all(name.isidentifier() for name in rows[0])
     even = len(rows) > 1 and {len(row) for row in rows} == {len(rows[0])}
@@ -93,26 +96,46 @@ def _guess(cell: str, lines: Sequence[str]) -> str:
 
 
 def _numbered(cell: str) -> list[tuple[int, str]]:
-    """Lines that are not blank, with their numbers in the whole cell."""
-    return [(i, line) for i, line in enumerate(cell.splitlines(), 2) if line.strip()]
+    """Lines that are not blank, with their numbers in the whole cell.
+
+    Only line feeds part them: other breaks, such as U+2028 in JSON, belong to a state.
+    """
+    lines = cell.replace("\r\n", "\n").split("\n")
+    return [(i, line) for i, line in enumerate(lines, 2) if line.strip()]
 
 
 def _from_json(line: str, number: int) -> Any:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"line {number} of the cell is no JSON: {error}") from None
 
 
 def _rows(cell: str) -> list[list[str]]:
-    """A table, by whichever of comma, semicolon and tab parts its head the most."""
+    """A table, by whichever of comma, semicolon and tab parts its head the most.
+
+    Raises:
+        UsageError: A quote is not closed, or something follows one within its cell.
+    """
+    cell = cell.replace("\r\n", "\n")
     text = cell.strip("\n")
+    begin = 2 + len(cell) - len(cell.lstrip("\n"))
     first = text.partition("\n")[0]
     mark = max(",;\t", key=first.count)
+    # Strictly: else an open quote would take in all the rows below it.
+    reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=mark, strict=True)
+    rows, done = [], 0
     try:
-        return [row for row in csv.reader(io.StringIO(text), delimiter=mark) if row]
-    except csv.Error:
-        return []
+        for row in reader:
+            done = reader.line_num
+            if row:
+                rows.append(row)
+    except csv.Error as error:
+        raise UsageError(
+            f"the row that begins on line {begin + done} of the cell cannot be read ({error}); "
+            'quotes go around a whole cell, and inside of it stand twice: "say ""hi"""'
+        ) from None
+    return rows
 
 
 def _read_csv(cell: str) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import cell_magic
 
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.lab.lab import Lab
@@ -30,8 +31,18 @@ def begin_traced_cell(lines: list[str]) -> list[str]:
     found = _FIRST_LINE.match(lines[0]) if lines else None
     if found is None:
         return lines
-    line = f"{BEGIN} {found['options'] or ''}".strip()
-    return [f"get_ipython().run_line_magic('jevlaya', {line!r})\n", *lines[1:]]
+    options, body = found["options"] or "", lines[1:]
+    if {"-h", "--help"} & set(options.split()):
+        return [
+            "get_ipython().run_line_magic('jevlaya', 'trace -h')\n"
+        ]  # help in place of the cell
+    # The cell may be one of another cell magic, which is then looked for no more.
+    first = next((i for i, line in enumerate(body) if line.strip()), 0)
+    return [
+        f"get_ipython().run_line_magic('jevlaya', {f'{BEGIN} {options}'.strip()!r})\n",
+        *body[:first],
+        *cell_magic(body[first:]),
+    ]
 
 
 # A terminal then goes on asking for lines, as below any other cell magic, until one is blank.

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
+
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 from fakes import make_agent
 from tiny import make_checkpoint
 
 from jevlaya_lab import Agent, BaseHook, Choice, Lab, Noul, Router
-from jevlaya_lab.system_one.errors import InvalidHook, InvalidInput
+from jevlaya_lab.system_one.errors import (
+    InvalidHook,
+    InvalidInput,
+    InvalidResult,
+    InvalidState,
+    UnknownCheckpoint,
+)
 
 QUESTIONS = {"team": Choice("Which team?", ["alpha", "beta"]), "sure": Noul("Is it sure?")}
 
@@ -95,7 +106,150 @@ def test_results_that_a_hook_spoilt_cost_their_rows(lab):
 
     answers = lab.predict(["a", "b", "c"], QUESTIONS, errors="coerce", on_predict_end=spoil)
     assert lost(answers) == [1]
-    assert answers["error"][1].startswith("InvalidResult: the result of state 1 has no choice")
+    assert answers["error"][1].startswith("InvalidResult: the result has no choice")
+
+
+def spoilt(change, state="b"):
+    """An end hook that changes the answers of one state."""
+
+    def spoil(ctx):
+        for each, result in zip(ctx.states, ctx.results, strict=True):
+            if each == state:
+                change(result["answers"])
+
+    return spoil
+
+
+ODD = [
+    lambda a: a["sure"].update(noul="yes"),
+    lambda a: a["sure"].update(noul="0.5"),
+    lambda a: a["sure"].update(noul=[1]),
+    lambda a: a["sure"].update(noul=np.array([1.0])),
+    lambda a: a["sure"].update(noul=10**400),
+    lambda a: a["sure"].update(confidence="high"),
+    lambda a: a["team"].update(answer_confidence={}),
+    lambda a: a["team"].update(choice=["alpha"]),
+    lambda a: a["team"].update(choice=np.array(["alpha", "beta"])),
+    lambda a: a["team"].update(probabilities=[0.5, 0.5]),
+    lambda a: a["team"].update(probabilities={"alpha": "much", "beta": 0.5}),
+    lambda a: a["team"].update(probabilities={"alpha": 0.5, "beta": 0.5, "more": {1}}),
+]
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("change", ODD)
+def test_a_value_of_another_kind_costs_its_row_and_no_other(lab, change, layout):
+    answers = lab.predict(
+        list("abc"), QUESTIONS, errors="coerce", detail=True, on_predict_end=spoilt(change)
+    )
+    assert lost(answers) == [1]
+    assert answers["error"][1].startswith("InvalidResult: the result has ")
+    with pytest.raises(InvalidResult, match="the result at index 1 has "):
+        lab.predict(
+            list("abc"),
+            QUESTIONS,
+            layout=layout,
+            detail=True,
+            chunk_size=1,
+            progress=False,
+            on_predict_end=spoilt(change),
+        )
+    assert lab.last.index.unique().tolist() == [0]
+
+
+@pytest.mark.parametrize("window", [{"char_start": "0"}, {"char_end": 1.5}, [0, 1]])
+def test_a_window_of_another_kind_costs_its_row(lab, window):
+    spoil = spoilt(lambda answers: answers["sure"].update(window=window))
+    answers = lab.predict_long(
+        list("abc"), QUESTIONS, errors="coerce", detail=True, progress=False, on_predict_end=spoil
+    )
+    assert lost(answers) == [1]
+
+
+def test_numbers_of_other_libraries_are_numbers_and_missing_ones_are_missing(lab):
+    def change(answers):
+        answers["sure"].update(noul=np.float32(0.25), confidence=Decimal("0.5"))
+        answers["team"].update(
+            confidence=None, probabilities={"alpha": np.array(0.25), "beta": torch.tensor(0.75)}
+        )
+
+    options = {"detail": True, "on_predict_end": spoilt(change)}
+    row = lab.predict(list("abc"), QUESTIONS, **options).loc[1]
+    assert row[["sure", "sure__confidence", "team__p_alpha", "team__p_beta"]].tolist() == [
+        *(0.25, 0.5, 0.25, 0.75)
+    ]
+    assert pd.isna(row["team__confidence"])
+    long = lab.predict(list("abc"), QUESTIONS, layout="long", **options)
+    assert json.loads(long["probabilities"][1].iloc[0]) == {"alpha": 0.25, "beta": 0.75}
+
+
+@pytest.mark.parametrize("make", [lambda: Lab(make_agent()), routed])
+def test_an_error_names_the_row_of_the_data(make):
+    lab = make()
+    states = pd.Series(["a", "a", "b", "c", "bad"], index=list("vwxyz"))
+    drop = spoilt(dict.clear, state="bad")
+    options = {"chunk_size": 2, "progress": False}
+    with pytest.raises(InvalidResult, match=r"^the result at index 'z' has no choice"):
+        lab.predict(states, QUESTIONS, on_predict_end=drop, **options)
+
+    def odd(ctx):
+        ctx.states = [{1, 2} if state == "bad" else state for state in ctx.states]
+
+    with pytest.raises(InvalidState, match=r"^index 'z': the state .*cannot be written as JSON"):
+        lab.predict(states, QUESTIONS, on_predict_start=odd, **options)
+    answers = lab.predict(
+        [*states, "bad"], QUESTIONS, on_predict_start=odd, errors="coerce", **options
+    )
+    assert lost(answers) == [4, 5]
+    # The second of the two was not asked itself: a number in both would be wrong for one.
+    assert answers["error"][4].startswith("InvalidState: the state (set) cannot be written")
+    assert answers["error"][4] == answers["error"][5]
+
+
+def test_an_unknown_checkpoint_of_a_row_is_said_by_its_index_label():
+    lab, states = routed(), pd.Series(["a", "b"], index=["x", "y"])
+    models = pd.Series(["english", "nosuch"], index=["x", "y"])
+    for method in (lab.predict, lab.route):
+        with pytest.raises(UnknownCheckpoint, match=r"^index 'y': "):
+            method(states, QUESTIONS, model=models)
+    answers = lab.predict(states, QUESTIONS, model=models, errors="coerce")
+    assert not answers["error"]["y"].startswith("UnknownCheckpoint: request")
+
+
+MANY = {"team": Choice("Which team?", [f"team {i}" for i in range(200)])}
+
+
+@pytest.mark.parametrize("way", ["agent", "long", "model", "max_len"])
+def test_questions_that_do_not_fit_raise_at_once(tmp_path, way):
+    agent = Agent(make_checkpoint(tmp_path / "c"), device="cpu")
+    lab, options, questions = Lab(agent), {}, MANY
+    if way == "model":
+        router = Router()
+        router.attach("english", agent)
+        lab, options = Lab(router), {"model": "english"}
+    if way == "max_len":
+        options, questions = {"max_len": 1000}, QUESTIONS
+    if way == "long":
+        lab.predict_long(["a"], QUESTIONS, progress=False)
+        lab.clear()
+        method = lab.predict_long
+    else:
+        method = lab.predict
+    with pytest.raises(InvalidInput):
+        method(list("abcdefgh"), questions, errors="coerce", progress=False, **options)
+    runs = lab.trace.runs
+    assert (runs["scope"] == "agent").sum() <= 1  # predict_long refuses it before a run
+
+
+def test_questions_that_a_hook_spoils_for_a_state_cost_its_row(tmp_path):
+    lab = Lab(Agent(make_checkpoint(tmp_path / "c"), device="cpu"))
+
+    def spoil(ctx):
+        if "bad" in ctx.states:
+            ctx.questions = MANY
+
+    answers = lab.predict(["a", "bad", "b"], QUESTIONS, errors="coerce", on_predict_start=spoil)
+    assert lost(answers) == [1]
 
 
 def test_a_checkpoint_that_cannot_be_loaded_costs_the_rows_that_need_it(tmp_path):

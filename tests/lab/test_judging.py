@@ -14,6 +14,7 @@ from fakes import make_agent
 from tiny import make_checkpoint
 
 from jevlaya_lab import Agent, Choice, Lab, Noul, Router, Score, calibration, confusion
+from jevlaya_lab.lab import fitting
 from jevlaya_lab.system_one.calibration import Calibration
 from jevlaya_lab.system_one.errors import InvalidInput
 
@@ -183,16 +184,49 @@ def test_temperatures_stay_in_their_range(lab):
 
 def test_too_few_rows_are_refused_with_numbers(lab):
     answers, truth = answered(lab, 19)
-    with pytest.raises(InvalidInput, match=r"agent choice:3-5: 19, agent score.* at least 20"):
+    with pytest.raises(InvalidInput, match=r"agent choice:3-5: 19 of 20 labelled .* at least 20"):
         lab.fit_calibration(answers, truth)
     assert lab.agent.calibration == Calibration()
     answers, truth = answered(lab, 40)
     few = truth.astype({"team": object})
     few.loc[5:, "team"] = None
     report = lab.fit_calibration(answers, few).set_index("bucket")
-    assert report.loc["choice:3-5", "note"] == ("too few: 5 of 20 labelled answers, about 5 states")
+    assert report.loc["choice:3-5", "note"] == "too few: 5 of 20 labelled answers, 5 of 5 states"
     assert pd.isna(report.loc["choice:3-5", "temperature"])
     assert "choice:3-5" not in lab.agent.calibration.by_options
+
+
+@pytest.mark.parametrize("dedupe", [True, False])
+def test_too_few_states_are_refused_with_numbers(lab, dedupe):
+    options = {"detail": True, "dedupe": dedupe, "progress": False}
+    answers = lab.predict(["It rains."] * 20, QUESTIONS, **options)
+    truth = pd.Series([True] * 20, name="sure")
+    few = r"noul:2: 20 of 20 labelled answers, 1 of 5 states\).* at least 5 different states"
+    with pytest.raises(InvalidInput, match=few):
+        lab.fit_calibration(answers, truth)
+    assert lab.agent.calibration == Calibration()
+
+
+def test_equal_states_are_never_fitted_on_and_judged_at_once(lab, monkeypatch):
+    base, truth = answered(lab, 12)
+    copies = pd.concat([base.assign(text=texts(12), row=i) for i in range(5)], ignore_index=True)
+    copies = copies.sample(frac=1, random_state=1)
+    labels = pd.concat([truth] * 5, ignore_index=True).loc[copies.index, ["team", "sure"]]
+    texts_of, real, folds = copies["text"].to_numpy(), fitting._fitted, []
+
+    def fitted(each, chosen):
+        assert len(chosen) == 60
+        if not chosen.all():
+            folds.append((set(texts_of[chosen]), set(texts_of[~chosen])))
+        return real(each, chosen)
+
+    monkeypatch.setattr(fitting, "_fitted", fitted)
+    report = lab.fit_calibration(copies, labels, apply=False)
+    assert report["n"].tolist() == [60, 60]
+    assert len(folds) == 10
+    for used, held_out in folds:
+        assert held_out
+        assert not used & held_out
 
 
 def test_a_histogram_of_a_refitted_bucket_goes():

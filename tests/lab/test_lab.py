@@ -102,6 +102,15 @@ def test_hooks_of_a_call_run_before_the_recorder(lab):
         (pd.DataFrame({"t": ["a"]}), {}, "state= is missing.*columns are"),
         (pd.DataFrame({"t": ["a"]}), {"state": "text"}, "no column 'text'"),
         (pd.DataFrame({"t": ["a"]}), {"state": ["t", "u"]}, "no column 'u'"),
+        (pd.DataFrame({"t": ["a"]}), {"state": []}, "names no column"),
+        (pd.DataFrame({"t": ["a"]}), {"state": ()}, "names no column"),
+        (pd.DataFrame({"t": ["a"]}), {"state": {"t"}}, "takes a column, a list of columns or"),
+        (pd.DataFrame({"t": ["a"]}), {"state": {"t": 1}}, "takes a column, a list of columns or"),
+        (pd.DataFrame({"t": ["a"]}), {"state": [["t"]]}, "takes a column, a list of columns or"),
+        (pd.DataFrame({("t", "u"): ["a"]}), {"state": "t"}, "'t' stands for several columns"),
+        (pd.DataFrame({("t", "u"): ["a"]}), {"state": ["t"]}, "'t' stands for several columns"),
+        (pd.DataFrame({("t", "u"): ["a"]}), {"state": "x"}, "has no column 'x'"),
+        (pd.DataFrame([["a", "b"]], columns=["t", "t"]), {"state": "t"}, "more than one column"),
         (["a"], {"state": "t"}, "names columns of a DataFrame; this data is a list"),
         (pd.Series(["a", None], index=["x", "y"]), {}, "state at index 'y' is missing"),
         (pd.Series(["a", float("nan")]), {}, "state at index 1 is missing"),
@@ -109,7 +118,7 @@ def test_hooks_of_a_call_run_before_the_recorder(lab):
         (["a", float("nan")], {}, "state at index 1 is missing"),
         (7, {}, "the data is a int"),
         (["a"], {"chunk_size": 0}, "chunk_size must be a whole number"),
-        (["a", {"b": {1, 2}}], {}, r"state 1 \(dict\) cannot be written as JSON"),
+        (["a", {"b": {1, 2}}], {}, r"state at index 1 \(dict\) cannot be written as JSON"),
     ],
 )
 def test_bad_data_is_refused_before_anything_is_asked(lab, data, options, message):
@@ -137,10 +146,10 @@ class Leave(BaseHook):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda results: results[:1], r"3 states from number 0 on gave 1 results: a hook changed"),
+        (lambda results: results[:1], r"3 states gave 1 results: a hook changed"),
         (lambda results: None, "gave None"),
-        (lambda results: [{}] * 3, "result of state 0 has no choice answer for question 'team'"),
-        (lambda results: [*results[:2], {"answers": {}}], "result of state 2 has no choice"),
+        (lambda results: [{}] * 3, "result at index 0 has no choice answer for question 'team'"),
+        (lambda results: [*results[:2], {"answers": {}}], "result at index 2 has no choice"),
         (
             lambda results: [{"answers": {"team": {"type": "choice", "choice": "gamma"}}}] * 3,
             "a hook left .*'gamma'",
@@ -157,7 +166,7 @@ def test_a_start_hook_that_drops_states_is_refused(lab):
         def on_predict_start(self, ctx):
             ctx.states = ctx.states[1:]
 
-    with pytest.raises(InvalidInput, match="4 states from number 0 on gave 3 results"):
+    with pytest.raises(InvalidInput, match="4 states gave 3 results"):
         lab.predict(list("abcdefgh"), QUESTIONS, chunk_size=4, progress=False, hooks=Drop())
 
 

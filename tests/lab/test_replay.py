@@ -231,6 +231,67 @@ def test_a_trace_without_text_says_how_to_record_one(capture):
         lab.replay(lab.trace)
 
 
+class Give(BaseHook):
+    """Answers by itself."""
+
+    def __init__(self, **values):
+        self.values = values
+
+    def on_predict_end(self, ctx):
+        for result in ctx.results:
+            for name, value in self.values.items():
+                result["answers"][name][result["answers"][name]["type"]] = value
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "changed"),
+    [
+        ("sure", 1, 1.0004, False),
+        ("sure", 1.0004, 1, False),
+        ("sure", True, 1.0004, False),
+        ("sure", 1, 0.9, True),
+        ("level", 2, 2.0004, False),
+        ("level", 2, 1, True),
+        ("sure", None, 1, True),
+        ("team", "a", "b", True),
+    ],
+)
+def test_a_number_is_a_number_whoever_gave_it(name, before, after, changed):
+    lab = recorded(hooks=Give(**{name: before}))
+    answers = lab.replay(lab.trace, hooks=Give(**{name: after})).answers
+    assert answers.loc[answers["question"] == name, "changed"].tolist() == [changed] * 3
+
+
+def test_labels_that_are_numbers_have_no_tolerance():
+    lab = Lab(make_agent(), capture="text")
+    lab.predict(["a"], {"n": Choice("Which?", [1, 2])}, hooks=Give(n=1))
+    replay = lab.replay(lab.trace, hooks=Give(n=2), tolerance=5)
+    assert replay.answers["changed"].tolist() == [True]
+
+
+@pytest.mark.parametrize("column", ["states", "questions", "results"])
+@pytest.mark.parametrize("damage", ["[", "", '{"$": "what", "v": 1}', "[" * 100_000])
+def test_a_damaged_cell_is_refused_before_anything_is_asked(column, damage):
+    lab = recorded()
+    lab.predict(["b"], QUESTIONS)
+    trace, seen = lab.trace, []
+    trace.runs.loc[1, column] = damage
+    run_id = trace.runs["run_id"][1]
+    with pytest.raises(InvalidInput, match=f"the {column} of run '{run_id}' cannot be read"):
+        lab.replay(
+            trace, hooks=type("See", (), {"on_predict_start": lambda _, c: seen.append(c)})()
+        )
+    assert not seen
+
+
+def test_cells_of_another_shape_are_refused():
+    lab = recorded()
+    trace = lab.trace
+    trace.runs.loc[0, "states"] = '{"a": 1}'
+    with pytest.raises(InvalidInput, match="are no list and dict, but a dict and a dict"):
+        lab.replay(trace)
+
+
 def test_what_cannot_be_replayed_is_refused():
     lab = recorded()
     with pytest.raises(InvalidInput, match=r"replay takes a trace, such as lab\.trace.*a Lab"):
