@@ -100,6 +100,18 @@ class HookLog(list[Any]):
     keep agent and router alive).
     """
 
+    def left_by(self, event: str) -> tuple[Any, Any, str | None] | None:
+        """The states and questions as the last hook of an event left them, and what it raised."""
+        for noted, _, _, _, _, _, after, error in reversed(self):
+            if noted == event:
+                fields, states, questions = after[:3]
+                return (
+                    fields[0] if states is None else states,
+                    fields[1] if questions is None else questions,
+                    error,
+                )
+        return None
+
     def calls(self, started_at: float) -> list[HookCall]:
         """The calls so far, with times relative to ``started_at``."""
         return [

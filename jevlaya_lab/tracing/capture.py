@@ -73,12 +73,12 @@ class Capture:
         self._redact = redact
         self._key = os.urandom(16) if hash_key is None else hash_key
 
-    def asked(self, ctx: Any) -> Captured:
-        """What is kept of the states and questions that the context holds now."""
+    def asked(self, states: Any, questions: Any) -> Captured:
+        """What is kept of states and questions."""
         if self.mode == "none":
             return NOTHING
         try:
-            states, questions = self._clean(ctx.states), self._clean(ctx.questions)
+            states, questions = self._clean(states), self._clean(questions)
             if self.mode == "text":
                 return Captured("text", exact_json.dumps(states), exact_json.dumps(questions), None)
             listed = states if isinstance(states, list) else [states]

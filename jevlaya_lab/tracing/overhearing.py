@@ -102,10 +102,25 @@ class Overhearing:
                 self._agents.append(agent)
         if new:
             agent.add_hook(self._hook)
-        if event == "on_predict_end":
-            # What is kept of the states is what the start hooks of all others left of them.
-            self._recorder.on_predict_start(ctx)
+        if event in ("on_error", "on_predict_end"):
+            self._keep_asked(ctx)  # ahead of hooks that put back what they had masked
         self._note(over)
+
+    def _keep_asked(self, ctx: Any) -> None:
+        """What is kept of the states is what the start hooks of all others left of them.
+
+        Where one of them failed, those behind it, which may have masked something, did not run.
+        """
+        left = ctx.hook_log.left_by("on_predict_start")
+        if left is None:
+            return
+        states, questions, failed = left
+        if ctx.error is not None:
+            # An interrupt may come between two hooks, which none of them has to show for it.
+            cut = not isinstance(ctx.error, Exception) and ctx.results is None
+            if failed or (cut and ctx.timings is None):
+                return
+        self._recorder.overhear(ctx, states, questions)
 
     @property
     def recorder(self) -> TraceRecorder:
@@ -136,6 +151,8 @@ class Overhearing:
             self._heard.add(ctx.run_id)
             # A hook ahead of this one may have kept it from hearing the end.
             once = ctx.scope in ("route", "load", "evict")
+            if not once:
+                self._keep_asked(ctx)
             getattr(self._recorder, event if once else "on_predict_end")(ctx)
 
 

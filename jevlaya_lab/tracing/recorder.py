@@ -118,12 +118,9 @@ class TraceRecorder:
     def on_predict_start(self, ctx: Any) -> None:
         """Remember that the run began, and what was asked as far as that is kept."""
         seen = self._look(ctx, "on_predict_start")
-        with self._lock:
-            if not seen.started:
-                seen.started = True
-                self._n_started += 1
+        self._begin(seen)
         seen.skipped = True if ctx.results is not None else None
-        seen.captured = self._capture.asked(ctx)
+        seen.captured = self._capture.asked(ctx.states, ctx.questions)
 
     def on_error(self, ctx: Any) -> None:
         """Remember when it failed."""
@@ -161,14 +158,30 @@ class TraceRecorder:
             if ctx.elapsed_ms is not None:
                 self._note(ctx, None, None)
 
+    def overhear(self, ctx: Any, states: Any, questions: Any) -> None:
+        """Remember what was asked of a run whose start hooks ran without this one, once."""
+        seen = self._of(ctx)
+        if self._begin(seen):
+            seen.captured = self._capture.asked(states, questions)
+
+    def _begin(self, seen: _Seen) -> bool:
+        with self._lock:
+            first = not seen.started
+            seen.started = True
+            self._n_started += first
+        return first
+
     def _look(self, ctx: Any, event: str) -> _Seen:
-        now = time.perf_counter()
+        seen = self._of(ctx)
+        seen.sightings.append((event, time.perf_counter()))
+        return seen
+
+    def _of(self, ctx: Any) -> _Seen:
         seen = self._seen.get(ctx)
         if seen is None:
             thread = getattr(ctx, "thread", None) or threading.current_thread().name
             with self._lock:
                 seen = self._seen.setdefault(ctx, _Seen(thread))
-        seen.sightings.append((event, now))
         return seen
 
     def _note(self, ctx: Any, event: str | None, scope: str | None) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
-from fakes import QUESTIONS, Recorder, make_agent, promptly
+from fakes import QUESTIONS, Recorder, RecordingNetwork, make_agent, promptly
 
 from jevlaya_lab import Router, TraceRecorder, add_default_hook, default_hooks
 from jevlaya_lab.tracing.overhearing import Overhearing
@@ -66,6 +67,63 @@ def test_what_is_kept_of_states_is_what_the_hooks_left(overhear):
 
     agent = make_agent(on_predict_start=mask)
     assert states(overhear(lambda: agent.predict("4111", QUESTIONS))) == ['["[card]"]']
+
+
+def mask(ctx):
+    ctx.states = ["[card]" for _ in ctx.states]
+
+
+def fail(ctx):
+    raise LookupError("quota")
+
+
+def unmask(ctx):
+    ctx.states = ["4111" for _ in ctx.states]
+
+
+def test_text_that_a_failed_hook_kept_others_from_masking_is_not_kept(overhear):
+    agent = make_agent(on_predict_start=mask)
+
+    def block():
+        for functions in ([fail, mask], fail):
+            with pytest.raises(LookupError):
+                agent.predict("4111", QUESTIONS, on_predict_start=functions)
+
+    trace = overhear(block)
+    assert trace.runs["captured"].tolist() == ["none", "none"]
+    assert states(trace) == []
+
+
+def test_a_hook_that_was_passed_over_kept_no_other_from_masking(overhear):
+    agent = make_agent()
+    functions = [fail, mask]
+
+    def block():
+        agent.predict("4111", QUESTIONS, on_predict_start=functions, hooks_raise=False)
+
+    with pytest.warns(RuntimeWarning, match="passed over"):
+        assert states(overhear(block)) == ['["[card]"]']
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_text_that_a_hook_puts_back_at_the_end_is_not_kept(overhear, fails):
+    hook = Recorder(start=mask, end=unmask, error=unmask)
+    failing = {"prepare": ValueError("broken")} if fails else {}
+    agent = make_agent(RecordingNetwork(failing=failing), hooks=hook)
+    add_default_hook(hook)  # ahead of what listens
+
+    def block():
+        with pytest.raises(ValueError) if fails else contextlib.nullcontext():
+            agent.predict("4111", QUESTIONS)
+
+    assert states(overhear(block)) == ['["[card]"]']
+
+
+def test_a_lab_call_keeps_what_its_own_recorder_saw(recorder, overhear):
+    hook = Recorder(start=mask, end=unmask)
+    agent = make_agent(hooks=hook)
+    trace = overhear(lambda: agent.predict("4111", QUESTIONS, hooks=recorder))
+    assert states(trace) == ['["[card]"]']
 
 
 def test_threads_that_the_block_starts_belong_to_it_and_others_do_not(overhear):
