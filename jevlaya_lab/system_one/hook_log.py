@@ -112,6 +112,11 @@ class HookLog(list[Any]):
                 )
         return None
 
+    def states(self) -> list[Any]:
+        """The states as they were before and after each hook call."""
+        found = [snap for note in self for snap in note[5:7]]
+        return [snap[0][0] if snap[1] is None else snap[1] for snap in found]
+
     def calls(self, started_at: float) -> list[HookCall]:
         """The calls so far, with times relative to ``started_at``."""
         return [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.tracing.capture import NOTHING, Capture, Captured, Redact
-from jevlaya_lab.tracing.records import Record, message_of, read_context, read_events
+from jevlaya_lab.tracing.records import Record, message_of, read_context, read_events, states_of
 
 if TYPE_CHECKING:
     from jevlaya_lab.frames import Trace
@@ -196,8 +196,8 @@ class TraceRecorder:
         message = None
         if ctx.error is not None:
             with self._lock:  # runs that share their work fail together, with one error (L-27)
-                failed = [other.states for other in self._seen if other.error is ctx.error]
-            message = self._capture.message(message_of(ctx.error), failed)
+                failed = [states_of(other) for other in self._seen if other.error is ctx.error]
+            message = self._capture.message(ctx.error, message_of(ctx.error), failed)
         captured = self._capture.answered(seen.captured, ctx.results)
         run = read_context(ctx, scope, seen.skipped, message, captured)
         seen.captured = NOTHING

@@ -11,7 +11,15 @@ from jevlaya_lab.system_one.context import Timings
 from jevlaya_lab.system_one.hook_log import HookCall, error_text
 from jevlaya_lab.tracing.capture import NOTHING, Captured
 
-__all__ = ["EventRecord", "Record", "RunRecord", "message_of", "read_context", "read_events"]
+__all__ = [
+    "EventRecord",
+    "Record",
+    "RunRecord",
+    "message_of",
+    "read_context",
+    "read_events",
+    "states_of",
+]
 
 
 class EventRecord(NamedTuple):
@@ -202,6 +210,12 @@ def read_events(
 def message_of(error: BaseException) -> str:
     """The text of an exception, with plain line ends."""
     return "\n".join(error_text(error).partition(": ")[2].splitlines())
+
+
+def states_of(ctx: Any) -> list[Any]:
+    """The states that a context holds, and those that it held before and after each hook."""
+    log = getattr(ctx, "hook_log", None)
+    return [ctx.states, *([] if log is None else log.states())]
 
 
 def _decision(decision: Any) -> tuple[str | None, str | None, bool | None]:

@@ -11,10 +11,12 @@ import pytest
 
 from jevlaya_lab import Agent, BaseHook, Choice, Noul, TraceRecorder
 from jevlaya_lab.system_one.context import PredictContext
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidResult
 from jevlaya_lab.system_one.hooks import HookRegistry
 from jevlaya_lab.system_one.lifecycle import run
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.tracing import exact_json
+from jevlaya_lab.tracing.capture import Capture
 
 QUESTIONS = {"q": Noul("Is it so?")}
 CARD = re.compile(r"\d{4} ?\d{4} ?\d{4} ?\d{4}")
@@ -23,7 +25,7 @@ CARD = re.compile(r"\d{4} ?\d{4} ?\d{4} ?\d{4}")
 def traced(states, questions=QUESTIONS, hooks=(), **options):
     recorder = TraceRecorder(**options)
     agent = Agent("instant", network=InstantNetwork(), hooks=[*hooks, recorder])
-    with contextlib.suppress(LookupError):
+    with contextlib.suppress(LookupError, InvalidInput):
         agent.predict_batch(states, questions)
     return recorder
 
@@ -139,21 +141,64 @@ def test_results_that_cannot_be_redacted_take_the_states_with_them():
 
 
 class Quote(BaseHook):
-    def __init__(self, form):
+    def __init__(self, form, raises=LookupError):
         self.form = form
+        self.raises = raises
 
     def on_predict_start(self, ctx):
-        raise LookupError(f"cannot read {self.form(ctx.states[0])} at all")
+        raise self.raises(f"cannot read {self.form(ctx.states[0])} at all")
 
 
-@pytest.mark.parametrize("form", [str, repr, json.dumps])
-@pytest.mark.parametrize("state", ["my secret", 'say "secret"\nand é', ["a turn", {"k": "secret"}]])
-def test_an_error_that_quotes_a_state_is_noted_without_it(form, state):
-    ((run, _),) = traced([state], hooks=[Quote(form)]).records()
-    assert run.error_type == "LookupError"
-    assert "cannot read" in run.error_message
+def in_other_words(text):
+    return f"{text[:9]} ..."
+
+
+@pytest.mark.parametrize("form", [str, repr, json.dumps, in_other_words])
+@pytest.mark.parametrize("raises", [LookupError, InvalidResult])
+@pytest.mark.parametrize("capture", ["none", "hash"])
+def test_of_an_error_of_others_only_the_type_is_noted(form, raises, capture):
+    """What a hook writes can be any part of a state: a key, a number, the first words."""
+    ((run, _),) = traced(["my secret"], hooks=[Quote(form, raises)], capture=capture).records()
+    assert (run.error_type, run.error_message) == (raises.__name__, None)
+    assert Capture().message(InvalidOption("never raised"), "never raised", []) is None
+
+
+class Wrong(BaseHook):
+    """Makes the package raise an error of its own that names what it is given."""
+
+    def __init__(self, form, states=None):
+        self.form = form
+        self.states = states
+
+    def on_predict_start(self, ctx):
+        text = self.form(ctx.states[0])
+        if self.states is not None:
+            ctx.states = self.states
+        Capture(text)
+
+
+SECRETS = [
+    "my secret",
+    'say "secret"\nand é',
+    ["a turn", {"k": "secret"}],
+    {"secret": 1.25},
+    {"secret": {"deep secret": [12345678]}},
+]
+
+
+@pytest.mark.parametrize(
+    "form", [str, repr, json.dumps, lambda state: json.dumps(state, ensure_ascii=False)]
+)
+@pytest.mark.parametrize("state", SECRETS)
+@pytest.mark.parametrize("later", [None, ["masked"]])
+def test_an_error_of_ours_that_quotes_a_state_is_noted_without_it(form, state, later):
+    ((run, _),) = traced([state], hooks=[Wrong(form, later)]).records()
+    assert run.error_type == "InvalidOption"
+    assert "capture must be" in run.error_message
     assert "[state]" in run.error_message
     assert "secret" not in run.error_message
+    assert "1.25" not in run.error_message
+    assert "12345678" not in run.error_message
 
 
 def test_an_error_that_quotes_a_state_of_another_run_is_noted_without_it():
@@ -162,20 +207,23 @@ def test_an_error_that_quotes_a_state_of_another_run_is_noted_without_it():
     hooks = HookRegistry(hooks=[recorder]).active_hooks()
 
     def work(contexts):
-        raise LookupError(f"cannot read {contexts[0].states[0]}")
+        Capture(contexts[0].states[0])
 
-    with pytest.raises(LookupError):
+    with pytest.raises(InvalidOption):
         run([PredictContext([f"secret {i}"], QUESTIONS) for i in range(3)], hooks, work)
     messages = [record.run.error_message for record in recorder.records()]
-    assert messages == ["cannot read [state]"] * 3
+    assert messages == ["capture must be 'none', 'hash' or 'text', got '[state]'"] * 3
 
 
 def test_an_error_message_is_redacted_as_well():
     hook = Quote(lambda state: "card 4111 1111 1111 1111")
-    ((run, _),) = traced(["x"], hooks=[hook], redact=mask).records()
+    ((run, _),) = traced(["x"], hooks=[hook], redact=mask, capture="text").records()
     assert run.error_message == "cannot read card [card] at all"
+    ours = Wrong(lambda state: "4111 1111 1111 1111")
+    ((run, _),) = traced(["x"], hooks=[ours], redact=mask).records()
+    assert run.error_message.endswith("got '[card]'")
     with pytest.warns(RuntimeWarning, match="redacting or writing it raised ValueError"):
-        recorder = traced(["x"], hooks=[hook], redact=failing)
+        recorder = traced(["x"], hooks=[ours], redact=failing)
     assert recorder.records()[0].run.error_message is None
 
 

@@ -49,8 +49,9 @@ class BrokenNetwork(InstantNetwork):
         return work(*args, **kwargs)
 
 
-def layout_of(states=("a", "b"), questions=QUESTIONS, network=None, **options):
-    lab = Lab(Agent("instant", network=network or InstantNetwork(), **options))
+def layout_of(states=("a", "b"), questions=QUESTIONS, network=None, capture="none", **options):
+    agent = Agent("instant", network=network or InstantNetwork(), **options)
+    lab = Lab(agent, capture=capture)
     with contextlib.suppress(LookupError, RuntimeError):  # a failed run is drawn as well
         lab.agent.predict_batch(list(states), questions, hooks=lab.recorder)
     return lab.lifecycle().layout
@@ -93,10 +94,11 @@ def test_a_skipped_run_takes_the_hooks_way():
 
 
 def test_a_start_hook_that_raises_leads_to_on_error():
-    layout = layout_of(hooks=[Broken()])
+    layout = layout_of(hooks=[Broken()], capture="text")
     assert {("start", "error"), ("error", "end")} <= taken(layout)
     assert statuses(layout)["start"] == statuses(layout)["return"] == "failed"
     assert layout.box("error").lines[0] == "LookupError: no such thing"
+    assert layout_of(hooks=[Broken()]).box("error").lines[0] == "LookupError"
     assert "raised LookupError" in layout.box("start").lines[0]
 
 
