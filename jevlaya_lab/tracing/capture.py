@@ -51,7 +51,8 @@ class Capture:
     Args:
         mode: ``none``, ``hash`` (a keyed fingerprint per state) or ``text`` (JSON).
         redact: Applied to each text, key and number (as text) before anything is kept. Where it
-            raises, or gives something else than text, the text is lost and the run is marked so.
+            raises, gives something else than text, or makes two keys of a dict equal, the text is
+            lost and the run is marked so.
         hash_key: Key of the fingerprints; ``None`` makes a random one, so that nobody can find a
             short text by trying many.
 
@@ -134,7 +135,8 @@ class Capture:
         return _LOST
 
     def _hash(self, value: Any) -> str:
-        text = value if isinstance(value, str) else exact_json.dumps(value, sort_keys=True)
+        # As states are told apart when they are asked: by kind, and with their keys in order.
+        text = f"text {value}" if isinstance(value, str) else f"json {exact_json.dumps(value)}"
         data = text.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(data, digest_size=16, key=self._key).hexdigest()
 
@@ -145,14 +147,17 @@ class Capture:
                 value if self._redact is None or value in _SCHEMA_WORDS else self._redacted(value)
             )
         if isinstance(value, dict):
-            return {self._clean(key): self._clean(each) for key, each in value.items()}
+            kept = {self._clean(key): self._clean(each) for key, each in value.items()}
+            if len(kept) < len(value):
+                raise ValueError("redact made two keys equal")
+            return kept
         if isinstance(value, (list, tuple)):
             return [self._clean(each) for each in value]
         if self._redact is None or value is None or isinstance(value, bool):
             return value
         text = str(value)  # a number may be a card's
-        kept = self._redacted(text)
-        return value if kept == text else kept
+        redacted = self._redacted(text)
+        return value if redacted == text else redacted
 
     def _redacted(self, text: str) -> str:
         assert self._redact is not None

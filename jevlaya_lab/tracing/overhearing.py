@@ -44,7 +44,7 @@ class Overhearing:
         self._lock = threading.Lock()
         self._agents: list[HookRegistry] = []
         self._open: dict[str, dict[Any, str]] = {}  # by thread: contexts, with their last event
-        self._heard: set[str] = set()
+        self._heard: dict[str, float] = {}  # ids of runs, with when they began
 
     def start(self) -> None:
         """Begin; the code that follows in this context is the block."""
@@ -79,8 +79,9 @@ class Overhearing:
         from jevlaya_lab.frames import Trace
 
         records = self.records()
-        clock = self._recorder.clock
-        return Trace.from_records(records, clock=clock, n_dropped=len(self._heard) - len(records))
+        clock, cleared = self._recorder.clock, self._recorder.cleared_at
+        n_kept = sum(began >= cleared for began in self._heard.values())
+        return Trace.from_records(records, clock=clock, n_dropped=n_kept - len(records))
 
     def hear(self, ctx: Any, event: str) -> None:
         """Take down that a context had an event."""
@@ -129,7 +130,7 @@ class Overhearing:
 
     def count_in(self, ctx: Any) -> None:
         """Let the block have a run of ``laya``, which its own hooks cannot hear."""
-        self._heard.add(ctx.run_id)
+        self._heard[ctx.run_id] = ctx.started_at
 
     @staticmethod
     def current() -> Overhearing | None:
@@ -148,7 +149,7 @@ class Overhearing:
         for ctx, event in contexts.items():
             if ctx.elapsed_ms is None:
                 continue  # still going on
-            self._heard.add(ctx.run_id)
+            self._heard[ctx.run_id] = ctx.started_at
             # A hook ahead of this one may have kept it from hearing the end.
             once = ctx.scope in ("route", "load", "evict")
             if not once:

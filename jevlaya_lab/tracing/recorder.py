@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
@@ -108,6 +109,7 @@ class TraceRecorder:
         self._kept: deque[Record] = deque(maxlen=capacity)
         self._n_noted = 0  # since the recorder was made, so that open scopes survive clear()
         self._n_cleared = 0
+        self._cleared_at = -math.inf
         self._n_started = 0
         self._n_ended = 0
         # It keeps no context alive, and a context nothing of the recorder's.
@@ -202,9 +204,10 @@ class TraceRecorder:
         run = read_context(ctx, scope, seen.skipped, message, captured)
         seen.captured = NOTHING
         with self._lock:
-            self._kept.append(Record(run, events))
-            self._n_noted += 1
             self._n_ended += seen.started
+            if ctx.started_at >= self._cleared_at:
+                self._kept.append(Record(run, events))
+                self._n_noted += 1
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -212,6 +215,11 @@ class TraceRecorder:
     def clock(self) -> float:
         """The reading of ``time.perf_counter()`` that is millisecond 0 of a trace."""
         return self._clock
+
+    @property
+    def cleared_at(self) -> float:
+        """When :meth:`clear` was called last, as the clock; what began before it is not kept."""
+        return self._cleared_at
 
     @property
     def n_dropped(self) -> int:
@@ -269,11 +277,11 @@ class TraceRecorder:
         return kept, wanted - len(kept), clock
 
     def clear(self) -> None:
-        """Forget everything; the clock starts again at 0."""
+        """Forget everything, runs that go on as well; the clock starts again at 0."""
         with self._lock:
             self._kept.clear()
             self._n_cleared = self._n_noted
-            self._clock = time.perf_counter()
+            self._clock = self._cleared_at = time.perf_counter()
 
     def __repr__(self) -> str:
         records, n_dropped, _ = self._since(0)

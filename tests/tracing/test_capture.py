@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import re
 import warnings
@@ -10,6 +11,7 @@ import warnings
 import pytest
 
 from jevlaya_lab import Agent, BaseHook, Choice, Noul, TraceRecorder
+from jevlaya_lab.lab.inputs import same_states
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidResult
 from jevlaya_lab.system_one.hooks import HookRegistry
@@ -46,12 +48,14 @@ def test_no_text_is_kept_unless_asked_for():
 
 
 def test_fingerprints_tell_equal_states_from_others():
-    recorder = traced(["one", "two", "one", {"b": 1, "a": 2}, {"a": 2, "b": 1}], capture="hash")
+    asked = ["one", "two", {"b": 1, "a": [2]}, {"a": [2], "b": 1}, '{"b": 1, "a": [2]}', ["one"]]
+    recorder = traced([*asked, *copy.deepcopy(asked)], capture="hash")
     captured, states, questions, results = kept(recorder)
-    first, second, third, fourth, fifth = json.loads(states)
+    prints = json.loads(states)
+    first = prints[0]
     assert captured == "hash"
-    assert first == third != second
-    assert fourth == fifth
+    assert prints[: len(asked)] == prints[len(asked) :]
+    assert len(set(prints)) == len(asked) == len(set(same_states(asked, [])))
     assert len(first) == len(questions) == 32
     assert results is None
     assert "'one'" not in repr(recorder.records())
@@ -128,6 +132,17 @@ def test_a_redaction_that_fails_loses_the_text_and_says_so(capture, redact):
     assert "secret" not in repr(recorder.records())
     assert recorder.n_lost == 2
     assert "2 lost" in repr(recorder)
+
+
+@pytest.mark.parametrize("capture", ["hash", "text"])
+@pytest.mark.parametrize("number", ["5500 0000 0000 0004", 5500000000000004])
+def test_a_redaction_that_makes_two_keys_equal_loses_the_text(capture, number):
+    """One of the two values would be gone without a sign."""
+    state = {"deep": [{"4111 1111 1111 1111": 1, number: 2}]}
+    with pytest.warns(RuntimeWarning, match="redacting or writing it raised ValueError"):
+        recorder = traced([state], capture=capture, redact=mask)
+    assert kept(recorder) == ("lost", None, None, None)
+    assert recorder.n_lost == 1
 
 
 def test_results_that_cannot_be_redacted_take_the_states_with_them():

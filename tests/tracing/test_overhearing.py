@@ -221,3 +221,15 @@ def test_a_full_recorder_says_what_it_dropped():
         agent.predict("a", QUESTIONS)
     hearing.stop()
     assert (len(hearing.trace.runs), hearing.trace.n_dropped) == (2, 3)
+
+
+def test_a_block_that_clears_the_recorder_forgets_what_went_before(recorder, overhear):
+    agent = make_agent()
+
+    def block():
+        agent.predict("before", QUESTIONS)
+        recorder.clear()
+
+    trace = overhear(block)
+    assert (len(trace.runs), trace.n_dropped) == (0, 0)
+    assert recorder.records() == []
