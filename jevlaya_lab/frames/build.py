@@ -75,7 +75,9 @@ def calls_frame(runs: pd.DataFrame) -> pd.DataFrame:
     """
     known = runs[runs["call_id"].notna()]
     top = outermost(known)
-    routes = known[(known["scope"] == "route") & ~known["call_id"].isin(top["call_id"])]
+    # A call that failed before its first run says itself not how many states it had.
+    counting = top.loc[top["n_states"].notna(), "call_id"]
+    routes = known[(known["scope"] == "route") & ~known["call_id"].isin(counting)]
     counted = pd.concat([top, routes])
     # A run of predict_long is about one state; what it counts are the windows.
     asked = counted["n_states"].mask(counted["entry"].eq("predict_long").fillna(False), 1)

@@ -160,6 +160,22 @@ class TraceRecorder:
             if ctx.elapsed_ms is not None:
                 self._note(ctx, None, None)
 
+    def fail(self, ctx: Any) -> None:
+        """Note a call that failed before any run of it began, or one that its hooks missed."""
+        self._note(ctx, None, None)
+
+    def has_failed(self, call_id: str, error: BaseException, since: float) -> bool:
+        """Whether a run of a call, begun since then, or a hook of it shows this type of error."""
+        kind = type(error).__name__
+        with self._lock:
+            kept = list(self._kept)
+        return any(
+            run.call_id == call_id
+            and run.began >= since
+            and (run.error_type == kind or any(event.error_type == kind for event in events))
+            for run, events in reversed(kept)
+        )
+
     def overhear(self, ctx: Any, states: Any, questions: Any) -> None:
         """Remember what was asked of a run whose start hooks ran without this one, once."""
         seen = self._of(ctx)
@@ -187,7 +203,7 @@ class TraceRecorder:
         return seen
 
     def _note(self, ctx: Any, event: str | None, scope: str | None) -> None:
-        seen = self._look(ctx, event) if event is not None else self._seen[ctx]
+        seen = self._look(ctx, event) if event is not None else self._of(ctx)
         with self._lock:
             if seen.noted:
                 return
