@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
-from jevlaya_lab.system_one.hooks import HookRegistry, add_default_hook, remove_default_hook
+from jevlaya_lab.system_one.hooks import HookRegistry, add_listener, remove_listener
 from jevlaya_lab.tracing.recorder import Recording, TraceRecorder
-from jevlaya_lab.tracing.records import Record
+from jevlaya_lab.tracing.records import Record, thread_of
 
 if TYPE_CHECKING:
     from jevlaya_lab.frames import Trace
@@ -40,23 +41,23 @@ class Overhearing:
         self._scope = recorder.scope()
         self._recording: Recording | None = None
         self._outer: Overhearing | None = None
-        self._elsewhere: frozenset[str] = frozenset()
+        self._elsewhere: WeakSet[threading.Thread] = WeakSet()
         self._lock = threading.Lock()
         self._agents: list[HookRegistry] = []
-        self._open: dict[str, dict[Any, str]] = {}  # by thread: contexts, with their last event
+        self._open: dict[Any, dict[Any, str]] = {}  # by thread: contexts, with their last event
         self._heard: dict[str, float] = {}  # ids of runs, with when they began
 
     def start(self) -> None:
         """Begin; the code that follows in this context is the block."""
         self._recording = self._scope.__enter__()
-        self._elsewhere = frozenset(thread.name for thread in threading.enumerate())
+        self._elsewhere = WeakSet(threading.enumerate())
         self._outer = _CURRENT.get()
         _CURRENT.set(self)
-        add_default_hook(self._hook)
+        add_listener(self._hook)
 
     def stop(self) -> None:
         """End; it may be called from another context than :meth:`start`."""
-        remove_default_hook(self._hook)
+        remove_listener(self._hook)
         with self._lock:
             agents, self._agents = self._agents, []
             left, self._open = self._open, {}
@@ -85,11 +86,12 @@ class Overhearing:
 
     def hear(self, ctx: Any, event: str) -> None:
         """Take down that a context had an event."""
-        if not self._is_here() and ctx.thread in self._elsewhere:
+        thread = thread_of(ctx)
+        if not self._is_here() and self._is_elsewhere(thread):
             return
         agent = ctx.agent
         with self._lock:
-            contexts = self._open.setdefault(ctx.thread, {})
+            contexts = self._open.setdefault(thread, {})
             done = [c for c in contexts if c.call_id != ctx.call_id and c.elapsed_ms is not None]
             over = {c: contexts.pop(c) for c in done}
             contexts[ctx] = event
@@ -143,6 +145,12 @@ class Overhearing:
         while here is not None and here is not self:
             here = here._outer
         return here is self
+
+    def _is_elsewhere(self, thread: Any) -> bool:
+        """Whether a thread was there before the block; of a mere name, whether one of that name."""
+        if isinstance(thread, str):
+            return any(each.name == thread for each in self._elsewhere)
+        return thread in self._elsewhere
 
     def _note(self, contexts: dict[Any, str]) -> None:
         """Hand over runs of which no hook is still to come."""

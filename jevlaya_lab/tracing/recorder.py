@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.tracing.capture import NOTHING, Capture, Captured, Redact
-from jevlaya_lab.tracing.records import Record, message_of, read_context, read_events, states_of
+from jevlaya_lab.tracing.records import (
+    Record,
+    message_of,
+    read_context,
+    read_events,
+    states_of,
+    thread_of,
+)
 
 if TYPE_CHECKING:
     from jevlaya_lab.frames import Trace
@@ -26,7 +33,7 @@ class _Seen:
 
     __slots__ = ("captured", "noted", "sightings", "skipped", "started", "thread")
 
-    def __init__(self, thread: str) -> None:
+    def __init__(self, thread: int) -> None:
         self.sightings: list[tuple[str, float]] = []
         self.captured: Captured = NOTHING
         self.thread = thread
@@ -149,7 +156,7 @@ class TraceRecorder:
 
         Call it while that exception is handled; the Lab does so. Runs that still go on are left.
         """
-        here = threading.current_thread().name
+        here = id(threading.current_thread())
         with self._lock:
             missed = [
                 ctx
@@ -197,9 +204,9 @@ class TraceRecorder:
     def _of(self, ctx: Any) -> _Seen:
         seen = self._seen.get(ctx)
         if seen is None:
-            thread = getattr(ctx, "thread", None) or threading.current_thread().name
+            thread = thread_of(ctx)
             with self._lock:
-                seen = self._seen.setdefault(ctx, _Seen(thread))
+                seen = self._seen.setdefault(ctx, _Seen(id(thread)))
         return seen
 
     def _note(self, ctx: Any, event: str | None, scope: str | None) -> None:

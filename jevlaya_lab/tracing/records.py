@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ __all__ = [
     "read_context",
     "read_events",
     "states_of",
+    "thread_of",
 ]
 
 
@@ -210,6 +212,18 @@ def read_events(
 def message_of(error: BaseException) -> str:
     """The text of an exception, with plain line ends."""
     return "\n".join(error_text(error).partition(": ")[2].splitlines())
+
+
+def thread_of(ctx: Any) -> Any:
+    """The thread that made a call, also where its hooks run on threads of their own.
+
+    Names alone do not say it, several threads may have one; where that cannot be told, the name.
+    """
+    here, name = threading.current_thread(), getattr(ctx, "thread", None)
+    if name is None or name == here.name:
+        return here
+    alike = [thread for thread in threading.enumerate() if thread.name == name]
+    return alike[0] if len(alike) == 1 else name
 
 
 def states_of(ctx: Any) -> list[Any]:

@@ -9,7 +9,14 @@ import threading
 import pytest
 from fakes import QUESTIONS, Recorder, RecordingNetwork, make_agent, promptly
 
-from jevlaya_lab import Router, TraceRecorder, add_default_hook, default_hooks
+from jevlaya_lab import (
+    Router,
+    TraceRecorder,
+    add_default_hook,
+    clear_default_hooks,
+    default_hooks,
+    set_default_hooks,
+)
 from jevlaya_lab.tracing.overhearing import Overhearing
 
 
@@ -148,6 +155,48 @@ def test_threads_that_the_block_starts_belong_to_it_and_others_do_not(overhear):
     trace = promptly(overhear, block)
     other.join(20)
     assert states(trace) == ['["mine"]', '["also mine"]']
+
+
+@pytest.mark.parametrize("timeout", [None, 20])
+def test_threads_are_told_apart_also_where_they_share_a_name(overhear, timeout):
+    agent, go = make_agent(hooks_timeout=timeout), threading.Event()
+
+    def elsewhere():
+        go.wait(20)
+        agent.predict("elsewhere", QUESTIONS)
+
+    other = threading.Thread(target=elsewhere, name="worker", daemon=True)
+    other.start()
+
+    def block():
+        mine = threading.Thread(
+            target=make_agent().predict, args=("mine", QUESTIONS), name="worker", daemon=True
+        )
+        mine.start()
+        mine.join(20)
+        go.set()
+        other.join(20)
+
+    assert states(promptly(overhear, block)) == ['["mine"]']
+
+
+def test_a_block_may_replace_the_process_wide_hooks(overhear):
+    """What listens is none of them."""
+    agent, hook = make_agent(), Recorder()
+
+    def block():
+        assert default_hooks() == []
+        set_default_hooks(hook)
+        agent.predict("a", QUESTIONS)
+        clear_default_hooks()
+        agent.predict("b", QUESTIONS)
+        set_default_hooks(default_hooks())
+
+    trace = overhear(block)
+    assert states(trace) == ['["a"]', '["b"]']
+    assert trace.events["hook"].dropna().unique().tolist() == ["Recorder"]
+    agent.predict("after", QUESTIONS)
+    assert len(hook.contexts) == 2
 
 
 def test_a_task_that_goes_on_beside_the_block_is_not_heard(overhear):
