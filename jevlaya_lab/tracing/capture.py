@@ -98,7 +98,9 @@ class Capture:
         except Exception as error:
             return self._lose(error)
 
-    def message(self, error: BaseException, text: str, states: Any) -> str | None:
+    def message(
+        self, error: BaseException, text: str, states: Any, *, released: bool = False
+    ) -> str | None:
         """What is kept of an error's message.
 
         Where no text is kept, only what this package itself says: what hooks and others write into
@@ -108,9 +110,10 @@ class Capture:
             error: The error.
             text: Its message.
             states: The states that it may quote, in lists of any depth.
+            released: Whether the text of all runs that it ended is kept.
         """
         try:
-            if self.mode != "text":
+            if not released:
                 if not _is_own(error):
                     return None
                 pieces = {p for p in _pieces(states) if len(p) >= _SHORTEST}

@@ -31,7 +31,7 @@ __all__ = ["Recording", "TraceRecorder"]
 class _Seen:
     """What the recorder saw of a context so far."""
 
-    __slots__ = ("captured", "noted", "sightings", "skipped", "started", "thread")
+    __slots__ = ("captured", "noted", "released", "sightings", "skipped", "started", "thread")
 
     def __init__(self, thread: int) -> None:
         self.sightings: list[tuple[str, float]] = []
@@ -40,6 +40,11 @@ class _Seen:
         self.skipped: bool | None = None
         self.started = False
         self.noted = False
+        self.released = False  # whether its text is kept, also once it is noted
+
+    def keep(self, captured: Captured) -> None:
+        self.captured = captured
+        self.released = captured.captured == "text"
 
 
 class Recording:
@@ -129,7 +134,7 @@ class TraceRecorder:
         seen = self._look(ctx, "on_predict_start")
         self._begin(seen)
         seen.skipped = True if ctx.results is not None else None
-        seen.captured = self._capture.asked(ctx.states, ctx.questions)
+        seen.keep(self._capture.asked(ctx.states, ctx.questions))
 
     def on_error(self, ctx: Any) -> None:
         """Remember when it failed."""
@@ -187,7 +192,7 @@ class TraceRecorder:
         """Remember what was asked of a run whose start hooks ran without this one, once."""
         seen = self._of(ctx)
         if self._begin(seen):
-            seen.captured = self._capture.asked(states, questions)
+            seen.keep(self._capture.asked(states, questions))
 
     def _begin(self, seen: _Seen) -> bool:
         with self._lock:
@@ -221,8 +226,13 @@ class TraceRecorder:
         message = None
         if ctx.error is not None:
             with self._lock:  # runs that share their work fail together, with one error (L-27)
-                failed = [states_of(other) for other in self._seen if other.error is ctx.error]
-            message = self._capture.message(ctx.error, message_of(ctx.error), failed)
+                failed = [pair for pair in self._seen.items() if pair[0].error is ctx.error]
+            message = self._capture.message(
+                ctx.error,
+                message_of(ctx.error),
+                [states_of(other) for other, _ in failed],
+                released=all(seen.released for _, seen in failed),
+            )
         captured = self._capture.answered(seen.captured, ctx.results)
         run = read_context(ctx, scope, seen.skipped, message, captured)
         seen.captured = NOTHING

@@ -9,6 +9,7 @@ import re
 import warnings
 
 import pytest
+from fakes import RecordingNetwork
 
 from jevlaya_lab import Agent, BaseHook, Choice, Noul, TraceRecorder
 from jevlaya_lab.lab.inputs import same_states
@@ -24,9 +25,9 @@ QUESTIONS = {"q": Noul("Is it so?")}
 CARD = re.compile(r"\d{4} ?\d{4} ?\d{4} ?\d{4}")
 
 
-def traced(states, questions=QUESTIONS, hooks=(), **options):
+def traced(states, questions=QUESTIONS, hooks=(), network=None, **options):
     recorder = TraceRecorder(**options)
-    agent = Agent("instant", network=InstantNetwork(), hooks=[*hooks, recorder])
+    agent = Agent("instant", network=network or InstantNetwork(), hooks=[*hooks, recorder])
     with contextlib.suppress(LookupError, InvalidInput):
         agent.predict_batch(states, questions)
     return recorder
@@ -96,6 +97,8 @@ def test_text_that_a_failed_hook_did_not_get_to_is_not_kept():
 
     recorder = traced(["card 4111 1111 1111 1111"], hooks=[Fail()], capture="text")
     assert kept(recorder) == ("none", None, None, None)
+    recorder = traced(["card 4111 1111 1111 1111"], hooks=[Quote(str)], capture="text")
+    assert recorder.records()[0].run.error_message is None
 
 
 @pytest.mark.parametrize("capture", ["hash", "text"])
@@ -231,9 +234,11 @@ def test_an_error_that_quotes_a_state_of_another_run_is_noted_without_it():
 
 
 def test_an_error_message_is_redacted_as_well():
-    hook = Quote(lambda state: "card 4111 1111 1111 1111")
-    ((run, _),) = traced(["x"], hooks=[hook], redact=mask, capture="text").records()
-    assert run.error_message == "cannot read card [card] at all"
+    network = RecordingNetwork(failing={"prepare": LookupError("card 4111 1111 1111 1111 fails")})
+    ((run, _),) = traced(["x"], network=network, redact=mask, capture="text").records()
+    assert run.error_message == "card [card] fails"
+    ((run, _),) = traced(["x"], network=network, redact=mask).records()
+    assert (run.error_type, run.error_message) == ("LookupError", None)
     ours = Wrong(lambda state: "4111 1111 1111 1111")
     ((run, _),) = traced(["x"], hooks=[ours], redact=mask).records()
     assert run.error_message.endswith("got '[card]'")
