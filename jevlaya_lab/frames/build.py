@@ -75,14 +75,18 @@ def calls_frame(runs: pd.DataFrame) -> pd.DataFrame:
     """
     known = runs[runs["call_id"].notna()]
     top = outermost(known)
-    routes = known[(known["scope"] == "route") & ~known["call_id"].isin(top["call_id"])]
+    # A call that failed before its first run says itself not how many states it had.
+    counting = top.loc[top["n_states"].notna(), "call_id"]
+    routes = known[(known["scope"] == "route") & ~known["call_id"].isin(counting)]
     counted = pd.concat([top, routes])
+    # A run of predict_long is about one state; what it counts are the windows.
+    asked = counted["n_states"].mask(counted["entry"].eq("predict_long").fillna(False), 1)
 
     grouped = known.groupby("call_id", sort=False)
     calls = pd.DataFrame(
         {
             "entry": counted.groupby("call_id", sort=False)["entry"].first(),
-            "n_requests": counted.groupby("call_id", sort=False)["n_states"].sum(min_count=1),
+            "n_requests": asked.groupby(counted["call_id"], sort=False).sum(min_count=1),
             "input_tokens": counted.groupby("call_id", sort=False)["input_tokens"].sum(min_count=1),
         },
         index=pd.Index(known["call_id"].unique(), dtype=CALLS["call_id"], name="call_id"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -79,6 +80,12 @@ def describe(values: Any, what: str, escape_formulas: bool = True) -> Spec:
     if types.is_object_dtype(dtype):
         return {"kind": "object"}
     if types.is_datetime64_any_dtype(dtype) and str(dtype).startswith("datetime64["):
+        if isinstance(dtype, pd.DatetimeTZDtype) and not _is_found_by_name(dtype):
+            raise InvalidOption(
+                f"{what} has the time zone {dtype.tz!r}, which its name {str(dtype.tz)!r} does not "
+                "give back; change it first with .tz_convert to a named zone such as "
+                "'Europe/Berlin', or to 'UTC'"
+            )
         return {"kind": "time", "dtype": str(dtype)}
     for kind, fits in (
         ("flag", types.is_bool_dtype),
@@ -91,6 +98,22 @@ def describe(values: Any, what: str, escape_formulas: bool = True) -> Spec:
     raise InvalidOption(
         f"{what} is a {dtype}, which these files cannot hold; change it first, for example with "
         ".astype('string')"
+    )
+
+
+def _is_found_by_name(dtype: pd.DatetimeTZDtype) -> bool:
+    """Whether a time zone is the one that its name stands for, here and on any machine."""
+    zone = dtype.tz
+    try:
+        found = _decode_time([], {"dtype": str(dtype)}).tz
+    except Exception:  # zones come from several packages, each with errors of its own
+        return False
+    # Not only by the names: a fixed offset may be called as it likes.
+    moments = [datetime(2026, month, 1) for month in (1, 7)]
+    return (
+        not type(zone).__module__.startswith("dateutil")  # its tzlocal is another one elsewhere
+        and str(found) == str(zone)
+        and [found.utcoffset(m) for m in moments] == [zone.utcoffset(m) for m in moments]
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.tseries.frequencies import to_offset
 
 from jevlaya_lab import __version__
 from jevlaya_lab.frames.cells import MISSING, describe, encode, write_text
@@ -171,7 +172,20 @@ def _axis(
         header.append(_header_cell(f"index_{i}" if label is None else label, escape_formulas))
     kind = "multi" if isinstance(axis, pd.MultiIndex) else "plain"
     freq = getattr(axis, "freqstr", None)
+    if freq is not None and not _is_freq(freq, getattr(axis, "freq", None)):
+        raise InvalidOption(
+            f"{what} has the frequency {freq!r} with a calendar or options of its own, which these "
+            "files cannot hold; set index.freq = None first"
+        )
     return {"kind": kind, "levels": levels, "freq": freq}, header, columns
+
+
+def _is_freq(name: str, freq: Any) -> bool:
+    """Whether a frequency is the one that its name stands for."""
+    try:
+        return bool(to_offset(name) == freq)
+    except (ValueError, TypeError):
+        return False
 
 
 def _header_cell(label: Any, escape_formulas: bool) -> str:

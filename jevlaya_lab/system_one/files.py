@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["whole_file", "whole_files"]
 
@@ -34,7 +36,8 @@ def whole_files(
 ) -> Iterator[list[Any]]:
     """The same for several files that belong together: all take their places, or none does.
 
-    Only a crash of the process between two renames leaves some new and some old.
+    Only a crash of the process between two renames leaves some new and some old. A file that was
+    there keeps its permissions, a new one gets those that the process gives its files (the umask).
 
     Args:
         paths: Where the files shall be; missing folders are made.
@@ -58,8 +61,6 @@ def whole_files(
                 )
                 opened.append(stack.enter_context(file))
             yield opened
-        for name in temporary:
-            os.chmod(name, 0o644)
         _take_places(temporary, targets)
     finally:
         for name in temporary:  # they are still there where something failed
@@ -67,12 +68,32 @@ def whole_files(
                 os.unlink(name)
 
 
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
 def _beside(target: Path) -> tuple[int, str]:
+    """A new file beside another one, as readable as that one, or as the process makes its files."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        mode = _mode_of(target)
+        while True:
+            name = str(target.with_name(f".{target.name}-{secrets.token_hex(4)}"))
+            try:
+                handle = os.open(name, _FLAGS, 0o666 if mode is None else mode & 0o600)
+            except FileExistsError:
+                continue
+            if mode is not None:
+                os.chmod(name, mode)
+            return handle, name
     except OSError as exc:  # named by the file that was asked for, not by the one beside it
         raise type(exc)(exc.errno, exc.strerror, str(target)) from exc
+
+
+def _mode_of(target: Path) -> int | None:
+    try:
+        return stat.S_IMODE(target.stat().st_mode) & 0o777
+    except FileNotFoundError:
+        return None
 
 
 def _take_places(temporary: Sequence[str], targets: Sequence[Path]) -> None:

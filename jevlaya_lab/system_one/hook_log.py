@@ -100,6 +100,23 @@ class HookLog(list[Any]):
     keep agent and router alive).
     """
 
+    def left_by(self, event: str) -> tuple[Any, Any, str | None] | None:
+        """The states and questions as the last hook of an event left them, and what it raised."""
+        for noted, _, _, _, _, _, after, error in reversed(self):
+            if noted == event:
+                fields, states, questions = after[:3]
+                return (
+                    fields[0] if states is None else states,
+                    fields[1] if questions is None else questions,
+                    error,
+                )
+        return None
+
+    def states(self) -> list[Any]:
+        """The states as they were before and after each hook call."""
+        found = [snap for note in self for snap in note[5:7]]
+        return [snap[0][0] if snap[1] is None else snap[1] for snap in found]
+
     def calls(self, started_at: float) -> list[HookCall]:
         """The calls so far, with times relative to ``started_at``."""
         return [

@@ -31,10 +31,12 @@ __all__ = [
     "HookArg",
     "HookRegistry",
     "add_default_hook",
+    "add_listener",
     "clear_default_hooks",
     "default_hooks",
     "entries",
     "remove_default_hook",
+    "remove_listener",
     "set_default_hooks",
 ]
 
@@ -176,6 +178,27 @@ def clear_default_hooks() -> None:
     set_default_hooks()
 
 
+_listeners: tuple[Entry, ...] = ()
+
+
+def add_listener(hook: Any) -> None:
+    """Let a hook of this package hear every call, behind the process-wide hooks.
+
+    It is none of these: whoever lists, replaces or clears them neither sees nor removes it.
+    """
+    global _listeners
+    found = entries("default", hook)
+    with _defaults_lock:
+        _listeners = (*_listeners, *found)
+
+
+def remove_listener(hook: Any) -> None:
+    """Remove what :func:`add_listener` added."""
+    global _listeners
+    with _defaults_lock:
+        _listeners = tuple(entry for entry in _listeners if entry.hook is not hook)
+
+
 def check_timeout(value: Any) -> float | None:
     """A ``hooks_timeout`` as seconds, or ``None`` for no limit.
 
@@ -280,7 +303,7 @@ class HookRegistry:
             InvalidHook: A per-call entry is no hook.
             InvalidOption: ``hooks_timeout`` is not a positive number.
         """
-        defaults = _defaults
+        defaults = _defaults + _listeners
         if defaults and (call := current_call()) is not None and call.defaults_ran:
             defaults = ()
         return ActiveHooks(

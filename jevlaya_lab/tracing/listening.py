@@ -8,13 +8,15 @@ the call and stay silent for everybody else's.
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final
 
-from jevlaya_lab.system_one.call_tree import OneCall, current_call
+from jevlaya_lab.system_one.call_tree import CallScope, OneCall, current_call
+from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.events import EVENTS
 from jevlaya_lab.system_one.hook_log import HookLog
 from jevlaya_lab.system_one.hooks import HookRegistry
@@ -62,6 +64,8 @@ class Listening:
         self._foreign = not isinstance(target, HookRegistry)
         block = Overhearing.current() if self._foreign else None
         self.recorder: Any = recorder if block is None else _Both(recorder, block)
+        self._recorder = recorder
+        self._began = time.perf_counter()
         self._target = target
         self._entry = entry
         self._scope = "router" if hasattr(target, "route") else "agent"
@@ -81,12 +85,17 @@ class Listening:
             first = len(getattr(target, "hooks", ())) + 1
             n = first + len(given) + 1
             given = [
-                hook if _is_no_hook(hook) else timed_hook(hook, first + i, "call")
+                hook if _is_no_hook(hook) else timed_hook(hook, first + i, "call", _scope_of)
                 for i, hook in enumerate(given)
             ]
-            starts = [timed_function(f, "on_predict_start", n + i) for i, f in enumerate(starts)]
+            starts = [
+                timed_function(f, "on_predict_start", n + i, _scope_of)
+                for i, f in enumerate(starts)
+            ]
             n += len(starts) + 1
-            ends = [timed_function(f, "on_predict_end", n + i) for i, f in enumerate(ends)]
+            ends = [
+                timed_function(f, "on_predict_end", n + i, _scope_of) for i, f in enumerate(ends)
+            ]
         # As functions the recorder's methods come last, behind those of the caller.
         self.hooks = {
             "hooks": [*given, _OfCall(self)],
@@ -95,6 +104,7 @@ class Listening:
         }
 
     def __enter__(self) -> Listening:
+        self._began = time.perf_counter()
         self._call.__enter__()
         call = current_call()
         self._outer = None if call is None else call.run_id
@@ -118,11 +128,31 @@ class Listening:
         for find in self._timed:
             if (owner := find()) is not None:
                 untime_installed(owner)
+        if error is not None:
+            self.recorder.settle()  # a failed end hook kept the recorder from noting the run
+            self._note_failure(error)
         if self._token is not None:
             _CURRENT.reset(self._token)
         self._call.__exit__()
-        if error is not None:
-            self.recorder.settle()  # a failed end hook kept the recorder from noting the run
+
+    def _note_failure(self, error: BaseException) -> None:
+        """A call that failed without a run that says so: in routing, or while loading."""
+        call = current_call()
+        if call is None or self._recorder.has_failed(call.call_id, error, self._began):
+            return
+        ctx = PredictContext(
+            None,
+            None,
+            scope="route" if self._entry.startswith("route") else self._scope,
+            entry=self._entry,
+            call_id=call.call_id,
+            parent_run_id=self._outer,
+            started_at=self._began,
+            elapsed_ms=(time.perf_counter() - self._began) * 1e3,
+            error=error,
+        )
+        block = Overhearing.current()
+        (self._recorder if block is None else _Both(self._recorder, block)).fail(ctx)
 
     def _start(self, ctx: Any) -> None:
         self.heard = True
@@ -157,13 +187,21 @@ class Listening:
 
     def _time(self, owner: Any) -> None:
         if isinstance(getattr(owner, "hooks", None), list):
-            time_installed(owner)
+            time_installed(owner, _scope_of)
             self._timed.append(_loosely(owner))
 
     def _read_temperatures(self, name: str, agent: Any) -> None:
         found = temperatures_of(agent)
         if found is not None:
             self.temperatures[name] = found
+
+    def _entry_of(self, scope: str) -> str:
+        """The method whose lifecycle a run of ``laya`` within this call is."""
+        if scope in ("agent", "router"):
+            if scope == self._scope or self._entry == "predict_long":
+                return self._entry
+            return "predict_batch"
+        return scope
 
     def _tag(self, ctx: Any, scope: str, entry: str) -> None:
         """Say of a context of ``laya`` where in the call tree it belongs."""
@@ -178,6 +216,19 @@ class Listening:
         ctx.scope, ctx.entry = scope, entry
         ctx.thread = threading.current_thread().name
         ctx.__dict__.setdefault("hook_log", HookLog())
+
+
+def _scope_of(ctx: Any, event: str) -> CallScope | None:
+    """Where a call belongs that a hook over ``laya`` makes: inside of the hook's own run."""
+    listening = _CURRENT.get()
+    if listening is None:
+        return None
+    scope = _ONE_EVENT.get(event) or ("agent" if ctx.router is None else "router")
+    listening._tag(ctx, scope, listening._entry_of(scope))
+    return None if ctx.call_id is None else CallScope(ctx.call_id, ctx.run_id)
+
+
+_ONE_EVENT: Final = {"on_route": "route", "on_load": "load", "on_evict": "evict"}
 
 
 class _Both:
@@ -281,8 +332,7 @@ class _OfAgent(_Adapter):
             recorder.on_predict_end(ctx)
 
     def _of_agent(self, ctx: Any) -> TraceRecorder | None:
-        entry = self._listening._entry
-        return self._heard(ctx, "agent", entry if entry == "predict_long" else "predict_batch")
+        return self._heard(ctx, "agent", self._listening._entry_of("agent"))
 
 
 # The recorder leaves its own calls out of a trace, by this name.

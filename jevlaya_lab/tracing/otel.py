@@ -162,13 +162,12 @@ class _Maker:
             start_time=start,
         )
         kind = failed["error_type"] if failed is not None else None
-        if kind is not None and failed is not None:
-            message = _valid(failed.get("error_message") or "")
+        if kind is not None:
+            # The message may hold text of states; what is sent elsewhere says the type alone.
+            kind = _valid(kind)
             span.set_attribute("error.type", kind)
-            facts = {"exception.type": kind, "exception.message": message}
-            span.add_event("exception", facts, timestamp=end)
-            status = self._api.Status(self._api.StatusCode.ERROR, message or kind)
-            span.set_status(status)
+            span.add_event("exception", {"exception.type": kind}, timestamp=end)
+            span.set_status(self._api.Status(self._api.StatusCode.ERROR, kind))
         span.end(end_time=end)
         self.n_spans += 1
         return span

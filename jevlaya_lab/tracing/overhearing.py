@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
-from jevlaya_lab.system_one.hooks import HookRegistry, add_default_hook, remove_default_hook
+from jevlaya_lab.system_one.hooks import HookRegistry, add_listener, remove_listener
 from jevlaya_lab.tracing.recorder import Recording, TraceRecorder
-from jevlaya_lab.tracing.records import Record
+from jevlaya_lab.tracing.records import Record, thread_of
 
 if TYPE_CHECKING:
     from jevlaya_lab.frames import Trace
@@ -40,23 +41,23 @@ class Overhearing:
         self._scope = recorder.scope()
         self._recording: Recording | None = None
         self._outer: Overhearing | None = None
-        self._elsewhere: frozenset[str] = frozenset()
+        self._elsewhere: WeakSet[threading.Thread] = WeakSet()
         self._lock = threading.Lock()
         self._agents: list[HookRegistry] = []
-        self._open: dict[str, dict[Any, str]] = {}  # by thread: contexts, with their last event
-        self._heard: set[str] = set()
+        self._open: dict[Any, dict[Any, str]] = {}  # by thread: contexts, with their last event
+        self._heard: dict[str, float] = {}  # ids of runs, with when they began
 
     def start(self) -> None:
         """Begin; the code that follows in this context is the block."""
         self._recording = self._scope.__enter__()
-        self._elsewhere = frozenset(thread.name for thread in threading.enumerate())
+        self._elsewhere = WeakSet(threading.enumerate())
         self._outer = _CURRENT.get()
         _CURRENT.set(self)
-        add_default_hook(self._hook)
+        add_listener(self._hook)
 
     def stop(self) -> None:
         """End; it may be called from another context than :meth:`start`."""
-        remove_default_hook(self._hook)
+        remove_listener(self._hook)
         with self._lock:
             agents, self._agents = self._agents, []
             left, self._open = self._open, {}
@@ -79,16 +80,18 @@ class Overhearing:
         from jevlaya_lab.frames import Trace
 
         records = self.records()
-        clock = self._recorder.clock
-        return Trace.from_records(records, clock=clock, n_dropped=len(self._heard) - len(records))
+        clock, cleared = self._recorder.clock, self._recorder.cleared_at
+        n_kept = sum(began >= cleared for began in self._heard.values())
+        return Trace.from_records(records, clock=clock, n_dropped=n_kept - len(records))
 
     def hear(self, ctx: Any, event: str) -> None:
         """Take down that a context had an event."""
-        if not self._is_here() and ctx.thread in self._elsewhere:
+        thread = thread_of(ctx)
+        if not self._is_here() and self._is_elsewhere(thread):
             return
         agent = ctx.agent
         with self._lock:
-            contexts = self._open.setdefault(ctx.thread, {})
+            contexts = self._open.setdefault(thread, {})
             done = [c for c in contexts if c.call_id != ctx.call_id and c.elapsed_ms is not None]
             over = {c: contexts.pop(c) for c in done}
             contexts[ctx] = event
@@ -102,10 +105,25 @@ class Overhearing:
                 self._agents.append(agent)
         if new:
             agent.add_hook(self._hook)
-        if event == "on_predict_end":
-            # What is kept of the states is what the start hooks of all others left of them.
-            self._recorder.on_predict_start(ctx)
+        if event in ("on_error", "on_predict_end"):
+            self._keep_asked(ctx)  # ahead of hooks that put back what they had masked
         self._note(over)
+
+    def _keep_asked(self, ctx: Any) -> None:
+        """What is kept of the states is what the start hooks of all others left of them.
+
+        Where one of them failed, those behind it, which may have masked something, did not run.
+        """
+        left = ctx.hook_log.left_by("on_predict_start")
+        if left is None:
+            return
+        states, questions, failed = left
+        if ctx.error is not None:
+            # An interrupt may come between two hooks, which none of them has to show for it.
+            cut = not isinstance(ctx.error, Exception) and ctx.results is None
+            if failed or (cut and ctx.timings is None):
+                return
+        self._recorder.overhear(ctx, states, questions)
 
     @property
     def recorder(self) -> TraceRecorder:
@@ -114,7 +132,7 @@ class Overhearing:
 
     def count_in(self, ctx: Any) -> None:
         """Let the block have a run of ``laya``, which its own hooks cannot hear."""
-        self._heard.add(ctx.run_id)
+        self._heard[ctx.run_id] = ctx.started_at
 
     @staticmethod
     def current() -> Overhearing | None:
@@ -128,14 +146,22 @@ class Overhearing:
             here = here._outer
         return here is self
 
+    def _is_elsewhere(self, thread: Any) -> bool:
+        """Whether a thread was there before the block; of a mere name, whether one of that name."""
+        if isinstance(thread, str):
+            return any(each.name == thread for each in self._elsewhere)
+        return thread in self._elsewhere
+
     def _note(self, contexts: dict[Any, str]) -> None:
         """Hand over runs of which no hook is still to come."""
         for ctx, event in contexts.items():
             if ctx.elapsed_ms is None:
                 continue  # still going on
-            self._heard.add(ctx.run_id)
+            self._heard[ctx.run_id] = ctx.started_at
             # A hook ahead of this one may have kept it from hearing the end.
             once = ctx.scope in ("route", "load", "evict")
+            if not once:
+                self._keep_asked(ctx)
             getattr(self._recorder, event if once else "on_predict_end")(ctx)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
@@ -12,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.tracing.capture import NOTHING, Capture, Captured, Redact
-from jevlaya_lab.tracing.records import Record, message_of, read_context, read_events
+from jevlaya_lab.tracing.records import (
+    Record,
+    message_of,
+    read_context,
+    read_events,
+    states_of,
+    thread_of,
+)
 
 if TYPE_CHECKING:
     from jevlaya_lab.frames import Trace
@@ -23,15 +31,20 @@ __all__ = ["Recording", "TraceRecorder"]
 class _Seen:
     """What the recorder saw of a context so far."""
 
-    __slots__ = ("captured", "noted", "sightings", "skipped", "started", "thread")
+    __slots__ = ("captured", "noted", "released", "sightings", "skipped", "started", "thread")
 
-    def __init__(self, thread: str) -> None:
+    def __init__(self, thread: int) -> None:
         self.sightings: list[tuple[str, float]] = []
         self.captured: Captured = NOTHING
         self.thread = thread
         self.skipped: bool | None = None
         self.started = False
         self.noted = False
+        self.released = False  # whether its text is kept, also once it is noted
+
+    def keep(self, captured: Captured) -> None:
+        self.captured = captured
+        self.released = captured.captured == "text"
 
 
 class Recording:
@@ -108,6 +121,7 @@ class TraceRecorder:
         self._kept: deque[Record] = deque(maxlen=capacity)
         self._n_noted = 0  # since the recorder was made, so that open scopes survive clear()
         self._n_cleared = 0
+        self._cleared_at = -math.inf
         self._n_started = 0
         self._n_ended = 0
         # It keeps no context alive, and a context nothing of the recorder's.
@@ -118,12 +132,9 @@ class TraceRecorder:
     def on_predict_start(self, ctx: Any) -> None:
         """Remember that the run began, and what was asked as far as that is kept."""
         seen = self._look(ctx, "on_predict_start")
-        with self._lock:
-            if not seen.started:
-                seen.started = True
-                self._n_started += 1
+        self._begin(seen)
         seen.skipped = True if ctx.results is not None else None
-        seen.captured = self._capture.asked(ctx)
+        seen.keep(self._capture.asked(ctx.states, ctx.questions))
 
     def on_error(self, ctx: Any) -> None:
         """Remember when it failed."""
@@ -150,7 +161,7 @@ class TraceRecorder:
 
         Call it while that exception is handled; the Lab does so. Runs that still go on are left.
         """
-        here = threading.current_thread().name
+        here = id(threading.current_thread())
         with self._lock:
             missed = [
                 ctx
@@ -161,18 +172,50 @@ class TraceRecorder:
             if ctx.elapsed_ms is not None:
                 self._note(ctx, None, None)
 
+    def fail(self, ctx: Any) -> None:
+        """Note a call that failed before any run of it began, or one that its hooks missed."""
+        self._note(ctx, None, None)
+
+    def has_failed(self, call_id: str, error: BaseException, since: float) -> bool:
+        """Whether a run of a call, begun since then, or a hook of it shows this type of error."""
+        kind = type(error).__name__
+        with self._lock:
+            kept = list(self._kept)
+        return any(
+            run.call_id == call_id
+            and run.began >= since
+            and (run.error_type == kind or any(event.error_type == kind for event in events))
+            for run, events in reversed(kept)
+        )
+
+    def overhear(self, ctx: Any, states: Any, questions: Any) -> None:
+        """Remember what was asked of a run whose start hooks ran without this one, once."""
+        seen = self._of(ctx)
+        if self._begin(seen):
+            seen.keep(self._capture.asked(states, questions))
+
+    def _begin(self, seen: _Seen) -> bool:
+        with self._lock:
+            first = not seen.started
+            seen.started = True
+            self._n_started += first
+        return first
+
     def _look(self, ctx: Any, event: str) -> _Seen:
-        now = time.perf_counter()
+        seen = self._of(ctx)
+        seen.sightings.append((event, time.perf_counter()))
+        return seen
+
+    def _of(self, ctx: Any) -> _Seen:
         seen = self._seen.get(ctx)
         if seen is None:
-            thread = getattr(ctx, "thread", None) or threading.current_thread().name
+            thread = thread_of(ctx)
             with self._lock:
-                seen = self._seen.setdefault(ctx, _Seen(thread))
-        seen.sightings.append((event, now))
+                seen = self._seen.setdefault(ctx, _Seen(id(thread)))
         return seen
 
     def _note(self, ctx: Any, event: str | None, scope: str | None) -> None:
-        seen = self._look(ctx, event) if event is not None else self._seen[ctx]
+        seen = self._look(ctx, event) if event is not None else self._of(ctx)
         with self._lock:
             if seen.noted:
                 return
@@ -183,15 +226,21 @@ class TraceRecorder:
         message = None
         if ctx.error is not None:
             with self._lock:  # runs that share their work fail together, with one error (L-27)
-                failed = [other.states for other in self._seen if other.error is ctx.error]
-            message = self._capture.message(message_of(ctx.error), failed)
+                failed = [pair for pair in self._seen.items() if pair[0].error is ctx.error]
+            message = self._capture.message(
+                ctx.error,
+                message_of(ctx.error),
+                [states_of(other) for other, _ in failed],
+                released=all(seen.released for _, seen in failed),
+            )
         captured = self._capture.answered(seen.captured, ctx.results)
         run = read_context(ctx, scope, seen.skipped, message, captured)
         seen.captured = NOTHING
         with self._lock:
-            self._kept.append(Record(run, events))
-            self._n_noted += 1
             self._n_ended += seen.started
+            if ctx.started_at >= self._cleared_at:
+                self._kept.append(Record(run, events))
+                self._n_noted += 1
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -199,6 +248,11 @@ class TraceRecorder:
     def clock(self) -> float:
         """The reading of ``time.perf_counter()`` that is millisecond 0 of a trace."""
         return self._clock
+
+    @property
+    def cleared_at(self) -> float:
+        """When :meth:`clear` was called last, as the clock; what began before it is not kept."""
+        return self._cleared_at
 
     @property
     def n_dropped(self) -> int:
@@ -256,11 +310,11 @@ class TraceRecorder:
         return kept, wanted - len(kept), clock
 
     def clear(self) -> None:
-        """Forget everything; the clock starts again at 0."""
+        """Forget everything, runs that go on as well; the clock starts again at 0."""
         with self._lock:
             self._kept.clear()
             self._n_cleared = self._n_noted
-            self._clock = time.perf_counter()
+            self._clock = self._cleared_at = time.perf_counter()
 
     def __repr__(self) -> str:
         records, n_dropped, _ = self._since(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +12,16 @@ from jevlaya_lab.system_one.context import Timings
 from jevlaya_lab.system_one.hook_log import HookCall, error_text
 from jevlaya_lab.tracing.capture import NOTHING, Captured
 
-__all__ = ["EventRecord", "Record", "RunRecord", "message_of", "read_context", "read_events"]
+__all__ = [
+    "EventRecord",
+    "Record",
+    "RunRecord",
+    "message_of",
+    "read_context",
+    "read_events",
+    "states_of",
+    "thread_of",
+]
 
 
 class EventRecord(NamedTuple):
@@ -202,6 +212,24 @@ def read_events(
 def message_of(error: BaseException) -> str:
     """The text of an exception, with plain line ends."""
     return "\n".join(error_text(error).partition(": ")[2].splitlines())
+
+
+def thread_of(ctx: Any) -> Any:
+    """The thread that made a call, also where its hooks run on threads of their own.
+
+    Names alone do not say it, several threads may have one; where that cannot be told, the name.
+    """
+    here, name = threading.current_thread(), getattr(ctx, "thread", None)
+    if name is None or name == here.name:
+        return here
+    alike = [thread for thread in threading.enumerate() if thread.name == name]
+    return alike[0] if len(alike) == 1 else name
+
+
+def states_of(ctx: Any) -> list[Any]:
+    """The states that a context holds, and those that it held before and after each hook."""
+    log = getattr(ctx, "hook_log", None)
+    return [ctx.states, *([] if log is None else log.states())]
 
 
 def _decision(decision: Any) -> tuple[str | None, str | None, bool | None]:

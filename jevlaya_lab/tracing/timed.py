@@ -8,14 +8,19 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from jevlaya_lab.system_one.call_tree import CallScope, enter, leave
 from jevlaya_lab.system_one.events import EVENTS, BaseHook, Entry
 from jevlaya_lab.system_one.hook_log import HookLog, error_text, snapshot
 
 __all__ = ["time_installed", "timed_function", "timed_hook", "untime_installed"]
+
+ScopeOf = Callable[[Any, str], CallScope | None]
+"""Gives, for a context and an event, the run inside which a hook runs."""
 
 _lock: Final = threading.Lock()
 _users: Final[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
@@ -24,8 +29,9 @@ _users: Final[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
 class _Timed:
     """A hook that runs another one's methods and notes them."""
 
-    def __init__(self, hook: Any, position: int, origin: str) -> None:
+    def __init__(self, hook: Any, position: int, origin: str, scope_of: ScopeOf) -> None:
         self.hook = hook
+        self._scope_of = scope_of
         self._entry = Entry(hook, type(hook).__qualname__, origin)
         self._position = position
 
@@ -33,27 +39,31 @@ class _Timed:
         method = getattr(self.hook, name)
         if name not in EVENTS or not callable(method) or _does_nothing(method, name):
             return method
-        return _noting(method, name, self._entry, self._position)
+        return _noting(method, name, self._entry, self._position, self._scope_of)
 
 
-def timed_hook(hook: Any, position: int, origin: str) -> Any:
+def timed_hook(hook: Any, position: int, origin: str, scope_of: ScopeOf) -> Any:
     """A stand-in for a hook; it is called by the hook's own name in warnings."""
-    return type(type(hook).__name__, (_Timed,), {})(hook, position, origin)
+    return type(type(hook).__name__, (_Timed,), {})(hook, position, origin, scope_of)
 
 
-def timed_function(function: Callable[[Any], Any], event: str, position: int) -> Any:
+def timed_function(
+    function: Callable[[Any], Any], event: str, position: int, scope_of: ScopeOf
+) -> Any:
     """The same for a function that is given to one call."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return _noting(function, event, Entry(function, name, "call"), position)
+    return _noting(function, event, Entry(function, name, "call"), position, scope_of)
 
 
-def time_installed(owner: Any) -> None:
+def time_installed(owner: Any, scope_of: ScopeOf) -> None:
     """Put stand-ins for the installed hooks of a ``laya`` object, until as many calls end it."""
     with _lock:
         _users[owner] = _users.get(owner, 0) + 1
         if _users[owner] == 1:
             hooks: Sequence[Any] = owner.hooks
-            owner.hooks = [timed_hook(hook, i, "installed") for i, hook in enumerate(hooks)]
+            owner.hooks = [
+                timed_hook(hook, i, "installed", scope_of) for i, hook in enumerate(hooks)
+            ]
 
 
 def untime_installed(owner: Any) -> None:
@@ -73,8 +83,21 @@ def _does_nothing(method: Any, event: str) -> bool:
     return getattr(function, "__qualname__", "") == f"BaseHook.{event}"
 
 
-def _noting(method: Callable[[Any], Any], event: str, entry: Entry, position: int) -> Any:
+@contextmanager
+def _within(scope: CallScope | None) -> Iterator[None]:
+    token = None if scope is None else enter(scope)
+    try:
+        yield
+    finally:
+        if token is not None:
+            leave(token)
+
+
+def _noting(
+    method: Callable[[Any], Any], event: str, entry: Entry, position: int, scope_of: ScopeOf
+) -> Any:
     def run(ctx: Any) -> Any:
+        scope = scope_of(ctx, event)
         log = ctx.__dict__.setdefault("hook_log", HookLog())
         before, began = snapshot(ctx), time.perf_counter()
 
@@ -84,7 +107,8 @@ def _noting(method: Callable[[Any], Any], event: str, entry: Entry, position: in
             log.append((event, entry, position, began, ended, before, snapshot(ctx), text))
 
         try:
-            result = method(ctx)
+            with _within(scope):
+                result = method(ctx)
         except BaseException as exc:
             note(exc)
             raise
@@ -94,7 +118,8 @@ def _noting(method: Callable[[Any], Any], event: str, entry: Entry, position: in
 
         async def finish() -> Any:
             try:
-                found = await result
+                with _within(scope):
+                    found = await result
             except BaseException as exc:
                 note(exc)
                 raise

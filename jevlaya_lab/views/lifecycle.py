@@ -59,6 +59,7 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
     y = _work(boxes, y, facts, skipped=skipped, broke=failed and not start_failed)
     # Under the middle steps: the ways past it, from the skip and from decode, stay free.
     encode, forward = (next(b for b in boxes if b.id == step) for step in ("encode", "forward"))
+    error = (facts["error_type"], facts["error_message"])
     boxes.append(
         _box(
             "error",
@@ -66,7 +67,7 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
             y,
             forward.x + forward.width - encode.x,
             "on_error",
-            [f"{facts['error_type']}: {facts['error_message']}", *error_lines]
+            [": ".join(str(each) for each in error if each is not None), *error_lines]
             if failed
             else ["nothing failed"],
             ("failed" if error_failed else "done") if failed else "skipped",

@@ -7,8 +7,11 @@ import json
 import math
 import os
 import tempfile
+from datetime import timedelta, timezone
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+import dateutil.tz
 import numpy as np
 import pandas as pd
 import pytest
@@ -460,3 +463,59 @@ def test_a_crash_between_the_renames_is_noticed(written):
     written.with_name("f.schema.json").write_bytes(schema)
     with pytest.raises(FileError, match="belongs to another schema"):
         read_csv(written)
+
+
+ZONES = [
+    timezone(timedelta(hours=1), "X"),
+    timezone(timedelta(hours=1), "Europe/Berlin"),
+    timezone(timedelta(hours=1), "UTC"),
+    timezone(timedelta(seconds=3723)),
+    dateutil.tz.gettz("Europe/Berlin"),
+    dateutil.tz.tzoffset("A", 3600),
+    dateutil.tz.tzlocal(),
+]
+
+
+@pytest.mark.parametrize("zone", ZONES, ids=repr)
+def test_times_in_a_zone_that_has_no_name_of_its_own_are_refused(tmp_path, zone):
+    times = pd.DatetimeIndex(["2026-01-01"]).tz_localize("UTC").tz_convert(zone)
+    for frame in (
+        pd.DataFrame({"t": times}),
+        pd.DataFrame(index=times),
+        pd.DataFrame(columns=times),
+        pd.DataFrame({"t": pd.Categorical(times)}),
+        pd.DataFrame({"t": [times[0], "text"]}),
+    ):
+        with pytest.raises(InvalidOption, match="time zone"):
+            write_csv(frame, tmp_path / "t.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("zone", ["UTC", timezone.utc, ZoneInfo("UTC"), "+01:00", "-05:30"])
+def test_times_in_a_zone_with_a_name_come_back(zone):
+    index = pd.date_range("2026-01-01", periods=2, freq="h", tz="UTC").tz_convert(zone)
+    frame = pd.DataFrame({"t": index}, index=index)
+    check(frame)
+
+
+@pytest.mark.parametrize(
+    "freq",
+    [
+        pd.offsets.CustomBusinessDay(holidays=["2026-01-02"]),
+        pd.offsets.CustomBusinessDay(weekmask="Mon Tue"),
+        pd.offsets.BusinessHour(start="10:00"),
+        pd.offsets.DateOffset(days=2),
+    ],
+    ids=repr,
+)
+def test_an_index_whose_frequency_is_more_than_its_name_is_refused(tmp_path, freq):
+    frame = pd.DataFrame(index=pd.date_range("2026-01-01", periods=3, freq=freq))
+    with pytest.raises(InvalidOption, match="frequency"):
+        write_csv(frame, tmp_path / "t.csv")
+    frame.index.freq = None
+    check(frame)
+
+
+@pytest.mark.parametrize("freq", ["B", "W-TUE", "2h", "QE-FEB", "C", "15min", "bh"])
+def test_an_index_with_a_frequency_comes_back(freq):
+    check(pd.DataFrame(index=pd.date_range("2026-01-01", periods=3, freq=freq)))

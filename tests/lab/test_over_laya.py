@@ -275,6 +275,38 @@ def test_an_agent_alone(folders, kind):
     ]
 
 
+class Ask(BaseHook):
+    """Asks by the same Lab in an event of a run about ``outer``."""
+
+    def __init__(self, event):
+        setattr(self, event, self.ask)
+
+    def ask(self, ctx):
+        if list(ctx.states) == ["outer"]:
+            self.lab.predict("inner", QUESTIONS, **self.options)
+
+
+@pytest.mark.parametrize("kind", ["laya", "ours"])
+@pytest.mark.parametrize("scope", ["agent", "router"])
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("event", ["on_predict_start", "on_predict_end"])
+def test_what_a_hook_asks_by_the_lab_is_a_part_of_its_run(folders, kind, scope, installed, event):
+    hook = Ask(event)
+    if scope == "agent":
+        target = {"laya": laya.agent.Agent, "ours": Agent}[kind](folders["english"], device="cpu")
+    else:
+        target = {"laya": laya.Router, "ours": Router}[kind](folders, device="cpu")
+    if installed:
+        target.add_hook(hook)
+    lab = hook.lab = Lab(target)
+    hook.options = {} if scope == "agent" else {"model": "english"}
+    lab.predict("outer", QUESTIONS, hooks=None if installed else hook, **hook.options)
+    outer, inner = lab.trace.where(scope=scope).runs.itertuples()
+    assert inner.parent_run_id == outer.run_id
+    assert inner.call_id == outer.call_id
+    assert lab.trace.calls["n_requests"].tolist() == [1]
+
+
 def test_under_a_timeout_laya_runs_hooks_on_another_thread_and_all_is_noted(folders):
     router = laya.Router(folders, device="cpu", default="english", hooks_timeout=30)
     lab = Lab(router)

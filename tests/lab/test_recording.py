@@ -11,8 +11,9 @@ import pytest
 from fakes import make_agent, promptly, start_thread
 
 from jevlaya_lab import Agent, BaseHook, Choice, Lab, Noul, Router, TraceRecorder
-from jevlaya_lab.system_one.errors import InvalidInput
+from jevlaya_lab.system_one.errors import CheckpointNotFound, InvalidInput
 from jevlaya_lab.system_one.models.instant import InstantNetwork
+from jevlaya_lab.tracing.overhearing import Overhearing
 
 QUESTIONS = {"team": Choice("Which team?", ["alpha", "beta"]), "sure": Noul("Is it sure?")}
 
@@ -155,7 +156,8 @@ def test_after_a_failure_only_the_users_own_hooks_are_left(lab, event, error, in
     agent = lab.agent.load("english")
     assert agent.hooks == []
     failed = lab.trace.runs["error_type"].dropna()
-    assert len(failed) == (1 if event == "on_predict_start" else 0)
+    assert len(failed) == (0 if event == "on_predict_end" else 1)  # there the run itself is done
+    assert set(lab.trace.calls["entry"]) == {"predict_batch"}
 
 
 def test_a_run_that_breaks_at_its_start_and_at_its_end_is_noted(lab):
@@ -289,3 +291,43 @@ def test_route_of_nothing_and_of_no_router(lab):
         Lab(make_agent()).route(["a"])
     with pytest.raises(InvalidInput, match="state at index 0 is missing"):
         lab.route([None])
+
+
+@pytest.mark.parametrize("errors", ["raise", "coerce"])
+def test_a_call_that_fails_before_its_first_run_is_in_the_trace(errors, tmp_path):
+    lab = Lab(Router({"gone": str(tmp_path / "nowhere")}, default="gone"))
+    if errors == "raise":
+        with pytest.raises(CheckpointNotFound):
+            lab.predict("secret", QUESTIONS, model="gone")
+    else:
+        assert (
+            lab.predict("secret", QUESTIONS, model="gone", errors="coerce")["error"].notna().all()
+        )
+    (call,) = lab.trace.calls.itertuples()
+    assert (call.entry, call.n_requests, call.n_errors) == ("predict_batch", 1, 1)
+    (failed,) = lab.trace.where(scope="router").runs.itertuples()
+    assert failed.error_type == "CheckpointNotFound"
+    assert "nowhere" in failed.error_message
+    assert failed.call_id == call.call_id
+    assert pd.isna(failed.n_states)
+    assert lab.trace.where(scope="router").events.empty
+    assert lab.lifecycle().layout.box("error").lines[0].startswith("CheckpointNotFound")
+    assert lab.trace.to_chrome(tmp_path / "t.json").is_file()
+
+
+def test_a_failed_route_is_in_the_trace(lab):
+    with pytest.raises(LookupError):
+        lab.route(["a"], hooks=Broken("on_route"))
+    (call,) = lab.trace.calls.itertuples()
+    assert (call.entry, call.n_errors) == ("route_batch", 1)
+    assert lab.trace.runs["scope"].tolist() == ["route"]
+
+
+def test_a_traced_cell_has_the_lab_calls_that_failed_before_a_run(lab):
+    cell = Overhearing(TraceRecorder())
+    cell.start()
+    for where in (lab, Lab(lab.agent)):
+        with pytest.raises(LookupError):
+            where.predict(["a"], QUESTIONS, model="english", hooks=Broken("on_route"))
+    cell.stop()
+    assert cell.trace.where(scope="router").runs["error_type"].tolist() == ["LookupError"] * 2

@@ -222,6 +222,8 @@ def test_long_states_are_read_in_windows(lab):
     assert answers["team__char_start"].iloc[0] >= 0
     assert lab.answers is answers
     assert lab.trace.runs["entry"].tolist() == ["predict_long"] * 2
+    assert lab.trace.runs["n_states"].max() > 5
+    assert lab.trace.calls["n_requests"].tolist() == [1, 1]
 
 
 def test_each_long_state_may_have_its_own_options_and_errors():

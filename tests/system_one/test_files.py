@@ -38,7 +38,26 @@ def test_files_that_belong_together_are_all_new(folder):
             file.write(f"new {i}")
         assert content(folder)["a"] == "old a"
     assert content(folder) == {"a": "new 0", "b": "new 1", "new": "new 2"}
-    assert all(os.stat(folder / name).st_mode & 0o777 == 0o644 for name in ("a", "new"))
+
+
+def mode(path):
+    return os.stat(path).st_mode & 0o777
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+@pytest.mark.parametrize("umask", [0o077, 0o022, 0o002])
+def test_files_have_the_permissions_that_they_had_or_those_of_any_new_file(folder, umask):
+    os.chmod(folder / "a", 0o600)
+    os.chmod(folder / "b", 0o664)
+    before = os.umask(umask)
+    try:
+        with whole_files([folder / "a", folder / "b", folder / "new"]):
+            written = {p.name.split("-")[0][1:]: mode(p) for p in folder.glob(".*-*")}
+    finally:
+        os.umask(before)
+    expected = {"a": 0o600, "b": 0o664, "new": 0o666 & ~umask}
+    assert {name: mode(folder / name) for name in expected} == expected
+    assert written == expected  # nobody could read more of them meanwhile
 
 
 def test_a_failure_in_the_block_leaves_all_as_they_were(folder):

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import re
 import warnings
 
 import pytest
+from fakes import RecordingNetwork
 
 from jevlaya_lab import Agent, BaseHook, Choice, Noul, TraceRecorder
+from jevlaya_lab.lab.inputs import same_states
 from jevlaya_lab.system_one.context import PredictContext
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidResult
 from jevlaya_lab.system_one.hooks import HookRegistry
 from jevlaya_lab.system_one.lifecycle import run
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.tracing import exact_json
+from jevlaya_lab.tracing.capture import Capture
 
 QUESTIONS = {"q": Noul("Is it so?")}
 CARD = re.compile(r"\d{4} ?\d{4} ?\d{4} ?\d{4}")
 
 
-def traced(states, questions=QUESTIONS, hooks=(), **options):
+def traced(states, questions=QUESTIONS, hooks=(), network=None, **options):
     recorder = TraceRecorder(**options)
-    agent = Agent("instant", network=InstantNetwork(), hooks=[*hooks, recorder])
-    with contextlib.suppress(LookupError):
+    agent = Agent("instant", network=network or InstantNetwork(), hooks=[*hooks, recorder])
+    with contextlib.suppress(LookupError, InvalidInput):
         agent.predict_batch(states, questions)
     return recorder
 
@@ -44,12 +49,14 @@ def test_no_text_is_kept_unless_asked_for():
 
 
 def test_fingerprints_tell_equal_states_from_others():
-    recorder = traced(["one", "two", "one", {"b": 1, "a": 2}, {"a": 2, "b": 1}], capture="hash")
+    asked = ["one", "two", {"b": 1, "a": [2]}, {"a": [2], "b": 1}, '{"b": 1, "a": [2]}', ["one"]]
+    recorder = traced([*asked, *copy.deepcopy(asked)], capture="hash")
     captured, states, questions, results = kept(recorder)
-    first, second, third, fourth, fifth = json.loads(states)
+    prints = json.loads(states)
+    first = prints[0]
     assert captured == "hash"
-    assert first == third != second
-    assert fourth == fifth
+    assert prints[: len(asked)] == prints[len(asked) :]
+    assert len(set(prints)) == len(asked) == len(set(same_states(asked, [])))
     assert len(first) == len(questions) == 32
     assert results is None
     assert "'one'" not in repr(recorder.records())
@@ -90,6 +97,8 @@ def test_text_that_a_failed_hook_did_not_get_to_is_not_kept():
 
     recorder = traced(["card 4111 1111 1111 1111"], hooks=[Fail()], capture="text")
     assert kept(recorder) == ("none", None, None, None)
+    recorder = traced(["card 4111 1111 1111 1111"], hooks=[Quote(str)], capture="text")
+    assert recorder.records()[0].run.error_message is None
 
 
 @pytest.mark.parametrize("capture", ["hash", "text"])
@@ -128,6 +137,17 @@ def test_a_redaction_that_fails_loses_the_text_and_says_so(capture, redact):
     assert "2 lost" in repr(recorder)
 
 
+@pytest.mark.parametrize("capture", ["hash", "text"])
+@pytest.mark.parametrize("number", ["5500 0000 0000 0004", 5500000000000004])
+def test_a_redaction_that_makes_two_keys_equal_loses_the_text(capture, number):
+    """One of the two values would be gone without a sign."""
+    state = {"deep": [{"4111 1111 1111 1111": 1, number: 2}]}
+    with pytest.warns(RuntimeWarning, match="redacting or writing it raised ValueError"):
+        recorder = traced([state], capture=capture, redact=mask)
+    assert kept(recorder) == ("lost", None, None, None)
+    assert recorder.n_lost == 1
+
+
 def test_results_that_cannot_be_redacted_take_the_states_with_them():
     class Leave(BaseHook):
         def on_predict_end(self, ctx):
@@ -139,21 +159,64 @@ def test_results_that_cannot_be_redacted_take_the_states_with_them():
 
 
 class Quote(BaseHook):
-    def __init__(self, form):
+    def __init__(self, form, raises=LookupError):
         self.form = form
+        self.raises = raises
 
     def on_predict_start(self, ctx):
-        raise LookupError(f"cannot read {self.form(ctx.states[0])} at all")
+        raise self.raises(f"cannot read {self.form(ctx.states[0])} at all")
 
 
-@pytest.mark.parametrize("form", [str, repr, json.dumps])
-@pytest.mark.parametrize("state", ["my secret", 'say "secret"\nand é', ["a turn", {"k": "secret"}]])
-def test_an_error_that_quotes_a_state_is_noted_without_it(form, state):
-    ((run, _),) = traced([state], hooks=[Quote(form)]).records()
-    assert run.error_type == "LookupError"
-    assert "cannot read" in run.error_message
+def in_other_words(text):
+    return f"{text[:9]} ..."
+
+
+@pytest.mark.parametrize("form", [str, repr, json.dumps, in_other_words])
+@pytest.mark.parametrize("raises", [LookupError, InvalidResult])
+@pytest.mark.parametrize("capture", ["none", "hash"])
+def test_of_an_error_of_others_only_the_type_is_noted(form, raises, capture):
+    """What a hook writes can be any part of a state: a key, a number, the first words."""
+    ((run, _),) = traced(["my secret"], hooks=[Quote(form, raises)], capture=capture).records()
+    assert (run.error_type, run.error_message) == (raises.__name__, None)
+    assert Capture().message(InvalidOption("never raised"), "never raised", []) is None
+
+
+class Wrong(BaseHook):
+    """Makes the package raise an error of its own that names what it is given."""
+
+    def __init__(self, form, states=None):
+        self.form = form
+        self.states = states
+
+    def on_predict_start(self, ctx):
+        text = self.form(ctx.states[0])
+        if self.states is not None:
+            ctx.states = self.states
+        Capture(text)
+
+
+SECRETS = [
+    "my secret",
+    'say "secret"\nand é',
+    ["a turn", {"k": "secret"}],
+    {"secret": 1.25},
+    {"secret": {"deep secret": [12345678]}},
+]
+
+
+@pytest.mark.parametrize(
+    "form", [str, repr, json.dumps, lambda state: json.dumps(state, ensure_ascii=False)]
+)
+@pytest.mark.parametrize("state", SECRETS)
+@pytest.mark.parametrize("later", [None, ["masked"]])
+def test_an_error_of_ours_that_quotes_a_state_is_noted_without_it(form, state, later):
+    ((run, _),) = traced([state], hooks=[Wrong(form, later)]).records()
+    assert run.error_type == "InvalidOption"
+    assert "capture must be" in run.error_message
     assert "[state]" in run.error_message
     assert "secret" not in run.error_message
+    assert "1.25" not in run.error_message
+    assert "12345678" not in run.error_message
 
 
 def test_an_error_that_quotes_a_state_of_another_run_is_noted_without_it():
@@ -162,20 +225,25 @@ def test_an_error_that_quotes_a_state_of_another_run_is_noted_without_it():
     hooks = HookRegistry(hooks=[recorder]).active_hooks()
 
     def work(contexts):
-        raise LookupError(f"cannot read {contexts[0].states[0]}")
+        Capture(contexts[0].states[0])
 
-    with pytest.raises(LookupError):
+    with pytest.raises(InvalidOption):
         run([PredictContext([f"secret {i}"], QUESTIONS) for i in range(3)], hooks, work)
     messages = [record.run.error_message for record in recorder.records()]
-    assert messages == ["cannot read [state]"] * 3
+    assert messages == ["capture must be 'none', 'hash' or 'text', got '[state]'"] * 3
 
 
 def test_an_error_message_is_redacted_as_well():
-    hook = Quote(lambda state: "card 4111 1111 1111 1111")
-    ((run, _),) = traced(["x"], hooks=[hook], redact=mask).records()
-    assert run.error_message == "cannot read card [card] at all"
+    network = RecordingNetwork(failing={"prepare": LookupError("card 4111 1111 1111 1111 fails")})
+    ((run, _),) = traced(["x"], network=network, redact=mask, capture="text").records()
+    assert run.error_message == "card [card] fails"
+    ((run, _),) = traced(["x"], network=network, redact=mask).records()
+    assert (run.error_type, run.error_message) == ("LookupError", None)
+    ours = Wrong(lambda state: "4111 1111 1111 1111")
+    ((run, _),) = traced(["x"], hooks=[ours], redact=mask).records()
+    assert run.error_message.endswith("got '[card]'")
     with pytest.warns(RuntimeWarning, match="redacting or writing it raised ValueError"):
-        recorder = traced(["x"], hooks=[hook], redact=failing)
+        recorder = traced(["x"], hooks=[ours], redact=failing)
     assert recorder.records()[0].run.error_message is None
 
 

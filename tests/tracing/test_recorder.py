@@ -222,6 +222,22 @@ def test_a_scope_that_is_left_by_an_exception_can_be_read():
     assert cell.trace.runs["n_states"].tolist() == [1]
 
 
+def test_runs_that_go_on_while_the_trace_is_cleared_are_forgotten_as_well():
+    recorder = TraceRecorder(capture="text")
+
+    class Clear(BaseHook):
+        def on_predict_start(self, ctx):
+            recorder.clear()
+
+    agent = instant(hooks=[recorder])
+    with recorder.scope() as cell:
+        agent.predict("secret", QUESTIONS, hooks=Clear())
+    assert recorder.records() == cell.records() == []
+    assert (recorder.n_missed, recorder.n_dropped, cell.n_dropped) == (0, 0, 0)
+    agent.predict("after", QUESTIONS)
+    assert recorder.trace.runs["start_ms"].item() > 0
+
+
 def test_a_scope_says_what_the_ring_dropped_and_survives_clear():
     recorder = TraceRecorder(capacity=2)
     agent = instant(hooks=recorder)

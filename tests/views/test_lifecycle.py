@@ -6,6 +6,7 @@ import contextlib
 import io
 
 import pytest
+from fakes import RecordingNetwork
 from PIL import Image
 
 from jevlaya_lab import Agent, BaseHook, Choice, Lab, Noul
@@ -49,8 +50,9 @@ class BrokenNetwork(InstantNetwork):
         return work(*args, **kwargs)
 
 
-def layout_of(states=("a", "b"), questions=QUESTIONS, network=None, **options):
-    lab = Lab(Agent("instant", network=network or InstantNetwork(), **options))
+def layout_of(states=("a", "b"), questions=QUESTIONS, network=None, capture="none", **options):
+    agent = Agent("instant", network=network or InstantNetwork(), **options)
+    lab = Lab(agent, capture=capture)
     with contextlib.suppress(LookupError, RuntimeError):  # a failed run is drawn as well
         lab.agent.predict_batch(list(states), questions, hooks=lab.recorder)
     return lab.lifecycle().layout
@@ -92,11 +94,17 @@ def test_a_skipped_run_takes_the_hooks_way():
     assert "answered by a hook" in layout.alt
 
 
+def test_an_error_is_shown_with_its_message_where_that_is_kept():
+    network = RecordingNetwork(failing={"prepare": LookupError("no such thing")})
+    for capture, shown in (("none", "LookupError"), ("text", "LookupError: no such thing")):
+        assert layout_of(network=network, capture=capture).box("error").lines[0] == shown
+
+
 def test_a_start_hook_that_raises_leads_to_on_error():
     layout = layout_of(hooks=[Broken()])
     assert {("start", "error"), ("error", "end")} <= taken(layout)
     assert statuses(layout)["start"] == statuses(layout)["return"] == "failed"
-    assert layout.box("error").lines[0] == "LookupError: no such thing"
+    assert layout.box("error").lines[0] == "LookupError"
     assert "raised LookupError" in layout.box("start").lines[0]
 
 
