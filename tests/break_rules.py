@@ -525,7 +525,8 @@ MUTATIONS = (
         "L-13",
         "a resident checkpoint is built again",
         "pool.py",
-        "                self._agents[key] = agent\n                self._attached.pop(key, None)\n",
+        "                self._agents[key] = agent\n"
+        "                self._attached.pop(key, None)\n",
         "",
     ),
     Mutation(
