@@ -35,6 +35,7 @@ __all__ = [
     "clear_default_hooks",
     "default_hooks",
     "entries",
+    "listed",
     "remove_default_hook",
     "remove_listener",
     "set_default_hooks",
@@ -69,19 +70,20 @@ def entries(
     """
     if hooks is None and on_predict_start is None and on_predict_end is None:
         return ()
-    found = [_entry(origin, hook) for hook in _listed(hooks)]
+    found = [_entry(origin, hook) for hook in listed(hooks)]
     for event, functions in (
         ("on_predict_start", on_predict_start),
         ("on_predict_end", on_predict_end),
     ):
-        for function in _listed(functions):
+        for function in listed(functions):
             hook = _Function(event, function)
             name = getattr(function, "__qualname__", None) or type(function).__qualname__
             found.append(Entry(hook, name, origin))
     return tuple(found)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def listed(value: Any) -> Sequence[Any]:
+    """One thing, several of them, or ``None``, as a sequence."""
     if value is None:
         return ()
     return value if isinstance(value, (list, tuple)) else (value,)
@@ -273,7 +275,7 @@ class HookRegistry:
         Each argument is one hook or a list of them. A hook that was installed before stays, and so
         does one that was added inside the block.
         """
-        found = entries("installed", [hook for each in hooks for hook in _listed(each)])
+        found = entries("installed", [hook for each in hooks for hook in listed(each)])
         with self._installed_lock:
             self._installed = (*self._installed, *found)
         try:

@@ -19,7 +19,7 @@ from jevlaya_lab.system_one.call_tree import CallScope, OneCall, current_call
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.events import EVENTS
 from jevlaya_lab.system_one.hook_log import HookLog
-from jevlaya_lab.system_one.hooks import HookRegistry
+from jevlaya_lab.system_one.hooks import HookRegistry, listed
 from jevlaya_lab.tracing.overhearing import Overhearing
 from jevlaya_lab.tracing.recorder import TraceRecorder
 from jevlaya_lab.tracing.temperatures import Temperatures, temperatures_of
@@ -78,12 +78,11 @@ class Listening:
         self._open: list[str] = []  # router runs that began and did not end
         self._call = OneCall()
         self._token: Token[Listening | None] | None = None
-        given = listed(hooks)
-        starts, ends = listed(on_predict_start), listed(on_predict_end)
+        given = list(listed(hooks))
+        starts, ends = list(listed(on_predict_start)), list(listed(on_predict_end))
         if self._foreign:
-            # Positions as dispatch counts them for ours, the adapters and methods below included.
-            first = len(getattr(target, "hooks", ())) + 1
-            n = first + len(given) + 1
+            first = len(getattr(target, "hooks", ()))
+            n = first + len(given)
             given = [
                 hook if _is_no_hook(hook) else timed_hook(hook, first + i, "call", _scope_of)
                 for i, hook in enumerate(given)
@@ -92,7 +91,7 @@ class Listening:
                 timed_function(f, "on_predict_start", n + i, _scope_of)
                 for i, f in enumerate(starts)
             ]
-            n += len(starts) + 1
+            n += len(starts)
             ends = [
                 timed_function(f, "on_predict_end", n + i, _scope_of) for i, f in enumerate(ends)
             ]
@@ -346,13 +345,6 @@ def _method(method: Any) -> Any:
 
     heard.__qualname__ = f"{TraceRecorder.__qualname__}.{method.__name__}"
     return heard
-
-
-def listed(value: Any) -> list[Any]:
-    """A hook, a list of hooks, or ``None``, as a list."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _is_no_hook(hook: Any) -> bool:
