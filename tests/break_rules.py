@@ -693,7 +693,7 @@ MUTATIONS = (
     Mutation(
         "L-32",
         "the first loaded goes first, however often it is used",
-        "pool.py",
+        "eviction.py",
         "        self._names.pop(name, None)\n        self._names[name] = None\n",
         "        self._names.setdefault(name)\n",
     ),

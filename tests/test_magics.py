@@ -436,6 +436,9 @@ def test_checkpoints_are_loaded_and_let_go(ip, run):
     assert router.loaded == []
     assert run("%jevlaya load --lab routing mine --source nowhere").err.startswith("UsageError: ")
     assert "mine" not in router.registered
+    before = dict(router.models)
+    assert run("%jevlaya load --lab routing ML --source nowhere").err.startswith("UsageError: ")
+    assert router.models == before, "a name gets its former source back"
     router.attach("english", make_agent())
     assert run("%jevlaya load --lab routing english").value.loaded == ["english"]
     assert run("%jevlaya unload --lab routing").value.loaded == []

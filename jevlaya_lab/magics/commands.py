@@ -233,13 +233,15 @@ def load(session: Session, args: argparse.Namespace, cell: str | None) -> Any:
         if len(args.names) != 1:
             raise UsageError("--source goes with one name")
         file_path(args.source)
-        new = args.names[0] not in router.registered
+        before = router.models
         name = router.register(args.names[0], args.source)
         try:
             router.load(name)
-        except BaseException:
-            if new:
-                router.unregister(name)  # nothing that cannot be loaded stays behind
+        except BaseException:  # nothing that cannot be loaded stays behind
+            if before.get(name) is not None:
+                router.register(name, before[name])
+            else:
+                router.unregister(name)
             raise
         return router
     router.preload([router.resolve(name) for name in args.names] or None)

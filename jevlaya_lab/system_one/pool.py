@@ -7,7 +7,8 @@ Locks live in this room only. Its invariants:
 - A name is resident (in ``_agents``), being built (in ``_builds``), or neither; it is in both only
   for a moment at the end of a build, or while an agent is attached during one.
 - There is at most one build of a name at a time; whoever asks meanwhile gets its outcome.
-- Only the thread that entered a build takes it out again, whatever happened.
+- Only the thread that entered a build takes it out again, whatever happened; this one step needs
+  no lock, so that no interrupt can keep it from happening.
 - After every change at most ``max_loaded`` names are resident. An agent that somebody still uses
   lives on until they let go of it.
 """
@@ -21,13 +22,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidOption, UnknownCheckpoint
+from jevlaya_lab.system_one.eviction import EvictionPolicy, LeastRecentlyUsed
 
-__all__ = ["ALIASES", "CheckpointPool", "EvictionPolicy", "LeastRecentlyUsed", "Loaded"]
+__all__ = ["ALIASES", "CheckpointPool", "Loaded"]
 
 ALIASES: Final[Mapping[str, str]] = {
     "en": "english",
@@ -42,39 +44,6 @@ ALIASES: Final[Mapping[str, str]] = {
     "laya-typed-decisions": "typed-decisions",
 }
 """What people type, and the name that it stands for. A registered name goes before an alias."""
-
-
-class EvictionPolicy(Protocol):
-    """Which resident checkpoint goes first. Called under the pool's lock: keep it quick."""
-
-    def used(self, name: str) -> None:
-        """The checkpoint was built, attached or asked for."""
-
-    def removed(self, name: str) -> None:
-        """The checkpoint is no longer resident."""
-
-    def order(self) -> list[str]:
-        """The resident names; the first one is evicted next."""
-
-
-class LeastRecentlyUsed:
-    """The one that was not asked for for longest goes first (L-32)."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, None] = {}
-
-    def used(self, name: str) -> None:
-        """Move the name to the end."""
-        self._names.pop(name, None)
-        self._names[name] = None
-
-    def removed(self, name: str) -> None:
-        """Forget the name."""
-        self._names.pop(name, None)
-
-    def order(self) -> list[str]:
-        """Oldest use first."""
-        return list(self._names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +262,8 @@ class CheckpointPool:
     def _drop(self, keys: set[str] | None) -> list[str]:
         while True:
             with self._lock:
-                builds = [b for k, b in self._builds.items() if keys is None or k in keys]
+                under_way = list(self._builds.items())  # in one step: they end without the lock
+                builds = [b for k, b in under_way if keys is None or k in keys]
                 if not builds:
                     freed = [k for k in self._order() if keys is None or k in keys]
                     for key in freed:
@@ -316,7 +286,8 @@ class CheckpointPool:
                 f"checkpoint {name!r} needs a source: a folder or org/name on a hub"
             )
         with self._lock:
-            replaced = key in self._sources and self._sources[key] != source
+            known = key in self._sources or key in self._attached
+            replaced = known and self._sources.get(key) != source
             self._sources[key] = source
         return key, self.unload(key) if replaced else []
 

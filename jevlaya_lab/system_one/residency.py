@@ -18,8 +18,9 @@ from jevlaya_lab.system_one.call_tree import OneCall
 from jevlaya_lab.system_one.calling import raise_again
 from jevlaya_lab.system_one.context import PredictContext
 from jevlaya_lab.system_one.errors import CheckpointError, InvalidOption
+from jevlaya_lab.system_one.eviction import EvictionPolicy
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg, HookRegistry
-from jevlaya_lab.system_one.pool import ALIASES, CheckpointPool, EvictionPolicy, Loaded
+from jevlaya_lab.system_one.pool import ALIASES, CheckpointPool, Loaded
 from jevlaya_lab.system_one.registry import (
     BUILT_IN,
     Source,

@@ -27,8 +27,8 @@ from jevlaya_lab.system_one.decoding import apply_min_confidence, check_min_conf
 from jevlaya_lab.system_one.dispatch import ActiveHooks
 from jevlaya_lab.system_one.encoding import check_count, state_text
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidResult
+from jevlaya_lab.system_one.eviction import EvictionPolicy
 from jevlaya_lab.system_one.hooks import CallableArg, HookArg
-from jevlaya_lab.system_one.pool import EvictionPolicy
 from jevlaya_lab.system_one.questions import Questions, prepare
 from jevlaya_lab.system_one.request import Request, check_request, numbered, read_requests
 from jevlaya_lab.system_one.residency import Residency

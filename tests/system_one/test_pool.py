@@ -12,7 +12,8 @@ import pytest
 from fakes import PATIENCE, promptly, start_thread
 
 from jevlaya_lab.system_one.errors import InvalidOption, UnknownCheckpoint
-from jevlaya_lab.system_one.pool import CheckpointPool, LeastRecentlyUsed
+from jevlaya_lab.system_one.eviction import LeastRecentlyUsed
+from jevlaya_lab.system_one.pool import CheckpointPool, _Build
 
 SOURCES = {"a": "source a", "b": "source b", "c": "source c"}
 
@@ -255,8 +256,27 @@ def test_registering_and_unregistering() -> None:
     assert pool.register("papers", "other") == ("papers", ["papers"])
     pool.load("papers")
     assert pool.unregister("papers") == ["papers"]
+    pool.attach("mine", Built("mine", None))
+    assert pool.register("mine", "folder") == ("mine", ["mine"]), "the agent was of another source"
+    assert pool.load("mine").agent.source == "folder"
     with pytest.raises(UnknownCheckpoint):
         pool.load("papers")
+
+
+def test_a_build_may_end_while_an_unload_looks_for_builds() -> None:
+    """They end without the lock, so that no interrupt keeps one from ending."""
+    pool = make()
+    pool.load("a")
+    under_way = {name: _Build() for name in SOURCES}
+    pool._builds.update(under_way)
+
+    class Ending(set[str]):
+        def __contains__(self, name: object) -> bool:
+            pool._builds.pop(str(name), None)
+            return False
+
+    assert pool._drop(Ending()) == []
+    assert pool._builds == {}
 
 
 def test_aliases_stand_for_registered_names_only() -> None:
