@@ -78,7 +78,7 @@ def starting_sources(models: Any, standalone_repos: bool = False) -> tuple[dict[
         chosen = "embedded" if models is None else models.strip().lower()
         if chosen not in _REGISTRIES:
             near = difflib.get_close_matches(chosen, _REGISTRIES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise InvalidOption(
                 f"models is 'embedded', 'hub' or a dict of name -> source, got {models!r}{hint} "
                 f"For one checkpoint write models={{'english': {models!r}}}"
