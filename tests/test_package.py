@@ -84,8 +84,8 @@ def test_a_name_that_does_not_exist() -> None:
 ROOMS = (
     "magics",
     "widgets",
-    "views",
     "experiments",
+    "views",
     "lab",
     "analysis",
     "frames",
@@ -95,13 +95,21 @@ ROOMS = (
     "system_one",
     "markup",
 )
-"""From top to bottom, as the architecture draws them; each may import what is below it."""
+"""From top to bottom, as the architecture draws them; each may import what is below it.
 
-LAZY_UPWARD = {("lab", "views"), ("tracing", "frames")}
+Its other liberty: experiments stand above views, since each result draws its own picture.
+"""
+
+LAZY_UPWARD = {
+    ("lab", "views"),
+    ("lab", "experiments"),
+    ("lab", "widgets"),
+    ("tracing", "frames"),
+}
 """Imports of a higher room that are allowed inside a function.
 
-Lab.lifecycle draws on demand, and TraceRecorder.trace makes frames on demand, since a recorder is
-used without the Lab as well.
+A Lab draws, experiments and shows its widgets on demand, and TraceRecorder.trace makes frames on
+demand, since a recorder is used without the Lab as well.
 """
 
 BESIDE = {"training": {"embedding", "system_one"}, "checkpoints": set[str]()}
@@ -133,7 +141,7 @@ DRAWN = (
 )
 """The modules of system_one that the architecture draws, from top to bottom.
 
-Its one liberty: ``context`` stands below ``models``, since a network reports its forward passes in
+A liberty: ``context`` stands below ``models``, since a network reports its forward passes in
 the terms of the context. Modules that are not drawn go anywhere, as long as there is no ring.
 """
 

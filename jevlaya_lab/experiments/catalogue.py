@@ -1,0 +1,89 @@
+"""The experiments by name, and what every one of them has: checked parameters."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, ParamSpec, TypeVar
+
+from jevlaya_lab.experiments.options import Parameter, checked, parameters_of
+from jevlaya_lab.experiments.result import ExperimentResult
+from jevlaya_lab.system_one.errors import InvalidOption
+
+__all__ = ["NAMES", "Experiment", "experiment", "find"]
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=ExperimentResult)
+
+NAMES: Final = (
+    "hook_order",
+    "eviction",
+    "caching",
+    "batching",
+    "concurrency",
+    "option_order",
+    "budget",
+    "failure",
+)
+"""All experiments; each is the function ``run`` of the module of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment as magics and panels see it.
+
+    Attributes:
+        name: As in :data:`NAMES`.
+        title: In a few words.
+        run: ``run(agent=None, *, progress=True, **parameters)``.
+        parameters: What it takes, in the order of its signature.
+    """
+
+    name: str
+    title: str
+    run: Callable[..., ExperimentResult]
+    parameters: tuple[Parameter, ...]
+
+
+def experiment(title: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function an experiment: its parameters are checked before anything is done.
+
+    Args:
+        title: In a few words, for menus.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = parameters_of(function)
+
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            agent = kwargs.pop("agent", None) if not args else args[0]
+            progress = kwargs.pop("progress", True)
+            if len(args) > 1:
+                raise InvalidOption("parameters of an experiment are given by name")
+            values = checked(parameters, kwargs)
+            return function(agent, progress=progress, **values)  # type: ignore[arg-type]
+
+        name = function.__module__.rpartition(".")[2]
+        run.__dict__["experiment"] = Experiment(name, title, run, parameters)
+        return run
+
+    return decorate
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name.
+
+    Raises:
+        InvalidOption: There is none.
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name), NAMES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidOption(f"there is no experiment {name!r}{hint}; there are {', '.join(NAMES)}")
+    module = importlib.import_module(f"{__package__}.{name}")
+    found: Experiment = module.run.experiment
+    return found
