@@ -39,6 +39,10 @@ class Claim:
     evidence: str
     rule: str = ""
 
+    def __post_init__(self) -> None:
+        if self.held is not None:  # NumPy's own True and False are others than Python's
+            object.__setattr__(self, "held", bool(self.held))
+
     def __str__(self) -> str:
         word = {True: "held", False: "DID NOT HOLD", None: "cannot be told"}[self.held]
         rule = f"{self.rule}: " if self.rule else ""
