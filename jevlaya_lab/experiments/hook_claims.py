@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from jevlaya_lab.experiments.hook_cases import LOADING, Observed
 from jevlaya_lab.experiments.result import Claim
 from jevlaya_lab.experiments.watching import Seen
 
 __all__ = ["claims"]
+
+_TWO_CHECKPOINTS: Final = "It takes a router that knows two checkpoints on this machine"
 
 
 def claims(observed: Sequence[Observed], *, routed: bool) -> Iterator[Claim]:
@@ -85,10 +87,17 @@ def claims(observed: Sequence[Observed], *, routed: bool) -> Iterator[Claim]:
     )
     yield _claim(
         "Where one request evicts and loads, on_evict comes before on_load.",
-        [each for event in LOADING for each in of.get(event, [])],
+        of.get("on_load", []),
         _evicts_first,
         "L-31",
-        "It takes a router that knows two checkpoints on this machine",
+        _TWO_CHECKPOINTS,
+    )
+    yield _claim(
+        "A hook that fails at on_evict keeps nobody from hearing that the other one was loaded.",
+        of.get("on_evict", []),
+        _evicts_first,
+        "",
+        _TWO_CHECKPOINTS,
     )
     yield _same_both_ways(observed)
 
