@@ -5,8 +5,6 @@ The requests ask no question: what is measured are hooks and the runtime around 
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from jevlaya_lab.experiments.targets import (
     is_router,
     one_agent,
 )
+from jevlaya_lab.views.charts import bar_chart, line_chart, stack
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["ConcurrencyResult", "run"]
@@ -59,8 +58,6 @@ class ConcurrencyResult(ExperimentResult):
 
     def layout(self) -> Layout:
         """Updates that were lost, and requests per second, over the number of threads."""
-        from jevlaya_lab.views.charts import bar_chart, line_chart, stack
-
         names = {True: "hooks at once", False: "one hook at a time"}
         shown = self.frame.assign(hooks=self.frame["hooks_concurrent"].map(names))
         says = f"{self.parameters['requests']} requests per thread on {self.parameters['agent']}"

@@ -21,6 +21,7 @@ from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, TEXT, levels, table
 from jevlaya_lab.experiments.targets import check_target, described, fresh_router, loadable
 from jevlaya_lab.system_one.errors import InvalidInput
+from jevlaya_lab.views.charts import line_chart, stack
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["EvictionResult", "run"]
@@ -68,9 +69,10 @@ class EvictionResult(ExperimentResult):
 
     def layout(self) -> Layout:
         """Loads and the time lost to them over ``max_loaded``, a line per policy."""
-        from jevlaya_lab.views.charts import line_chart, stack
-
-        shown = self.frame.assign(seconds=self.frame["loading_ms"] / 1e3)
+        shown = self.frame.sort_values("max_loaded", kind="stable")
+        shown = shown.assign(
+            seconds=shown["loading_ms"] / 1e3, max_loaded=shown["max_loaded"].astype(str)
+        )
         facts = self.parameters
         says = f"{facts['pattern']}, {facts['n_requests']} requests, seed {self.seed}"
         loads = line_chart(
@@ -142,7 +144,7 @@ def run(
     ] = "languages",
     max_loaded: Annotated[
         Sequence[int], Option("How many checkpoints may be resident.", low=1, high=64)
-    ] = (1, 2, 3, 4),
+    ] = (1, 2, 3),
     n_requests: Annotated[int, Option("Requests per run.", low=2, high=10_000)] = 40,
     checkpoints: Annotated[
         int, Option("How many checkpoints are asked for, at most.", low=2, high=len(_STAND_INS))
@@ -186,9 +188,7 @@ def run(
         measured[size] = _one_run(agent, size, sources, asked, walk)
     next(walk, None)  # says that all is done
     runs = {size: _policies(measured[size], size) for size in sizes}
-    rows = [
-        row for size in sizes for row in _rows(pattern, size, measured[size], runs[size])
-    ]
+    rows = [row for size in sizes for row in _rows(pattern, size, measured[size], runs[size])]
     return EvictionResult(
         name="eviction",
         hypothesis="The Router evicts the least recently used checkpoint, and nothing else.",
@@ -246,14 +246,14 @@ def _one_run(
     walk: Iterator[tuple[int, int]],
 ) -> list[_Step]:
     router, listener = fresh_router(given, max_loaded=size), _Listener()
-    for name in stand_ins:
-        router.register(name, "embedded")
+    for stand_in in stand_ins:
+        router.register(stand_in, "embedded")
     found = []
     try:
         for i, (code, name) in enumerate(asked):
             next(walk)
             listener.step = _Step()
-            hints = {"lang": code} if name is None else {"model": name}
+            hints: dict[str, Any] = {"lang": code} if name is None else {"model": name}
             router.add_hook(listener)
             try:
                 router.predict(f"request {i}", {}, **hints)

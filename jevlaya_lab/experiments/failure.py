@@ -15,6 +15,7 @@ from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, TEXT, levels, table
 from jevlaya_lab.experiments.targets import check_target, described, is_router
+from jevlaya_lab.views.charts import bar_chart
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["FailureResult", "run"]
@@ -52,16 +53,14 @@ class FailureResult(ExperimentResult):
     that the call raised.
 
     Attributes:
-        outcomes: A row per stage and request: how often the last hook heard its start, its error
-            and its end in the call that failed, and whether the same call was answered afterwards.
+        outcomes: A row per stage and request: how often the first hook heard its start, its
+            error and its end in the call that failed, and whether the same call was answered afterwards.
     """
 
     outcomes: pd.DataFrame
 
     def layout(self) -> Layout:
         """How many requests started, heard the failure and ended, by stage."""
-        from jevlaya_lab.views.charts import bar_chart
-
         names = {"starts": "started", "errors": "heard the failure", "ends": "ended"}
         shown = self.outcomes.melt(
             id_vars=["stage"], value_vars=list(names), var_name="event", value_name="requests"
@@ -112,8 +111,7 @@ def run(
     routed = is_router(agent)
     accidents: list[Accident] = []
     with Scene(agent, n_requests) as scene:
-        for stage in steps(STAGES, progress):
-            accidents.append(scene.accident(stage))
+        accidents.extend(scene.accident(stage) for stage in steps(STAGES, progress))
     return FailureResult(
         name="failure",
         hypothesis="A failure reaches every started request and its hooks, touches no other, and "
@@ -148,7 +146,7 @@ def _outcomes(accidents: list[Accident]) -> pd.DataFrame:
         (
             *(each.stage, asked.model, asked.number),
             *(
-                sum(one.event == event for one in each.of_last_hook(asked))
+                sum(one.event == event for one in each.heard_of(asked))
                 for event in ("on_predict_start", "on_error", "on_predict_end")
             ),
             asked.number in each.answered_after,

@@ -1,4 +1,4 @@
-"""The scene of the experiment ``failure``: one batch over three checkpoints, one of them to fail."""
+"""The scene of the experiment ``failure``: a batch over three checkpoints, of which one fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jevlaya_lab.experiments.faults import STEPS, Fault, faulty_twin
 from jevlaya_lab.experiments.targets import agent_twin, fresh_router, is_router, one_agent
 from jevlaya_lab.experiments.watching import Seen, Tape, Watch
 
-__all__ = ["STAGES", "Accident", "Asked", "Scene"]
+__all__ = ["FIRST_HOOK", "GROUPS", "STAGES", "Accident", "Asked", "Scene"]
 
 STAGES: Final = ("load", "start", *STEPS, "end")
 """Where a fault is made, in the order in which a batch comes there."""
@@ -21,7 +21,7 @@ GROUPS: Final = ("first", "second", "third")
 """The checkpoints of the batch; the second one fails."""
 
 _QUESTIONS: Final = {"q": {"type": "noul", "instructions": "Does the customer ask for a refund?"}}
-_LAST_HOOK: Final = "call 1"
+FIRST_HOOK: Final = "installed 1"
 
 
 class Asked(NamedTuple):
@@ -61,9 +61,7 @@ class Accident:
 
     def of_last_hook(self, asked: Asked) -> list[Seen]:
         """What the last hook heard of a request in the call that failed."""
-        return [
-            one for one in self.seen if one.hook == _LAST_HOOK and one.request == asked.number
-        ]
+        return [one for one in self.seen if one.hook == _LAST_HOOK and one.request == asked.number]
 
     def of_group(self, name: str) -> list[Asked]:
         """The requests of a checkpoint."""
@@ -154,7 +152,7 @@ class Scene:
             Watch(tape, f"installed {i + 1}", "installed", i, target, raises if i == 0 else ())
             for i in range(2)
         ]
-        last = Watch(tape, _LAST_HOOK, "call", 2, target)
+        last = Watch(tape, "call 1", "call", 2, target)
         inner = self._listen_inside(target, tape)
         target.add_hook(installed)
         if fault is not None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from jevlaya_lab.experiments.failure_cases import GROUPS, Accident
+from jevlaya_lab.experiments.failure_cases import FIRST_HOOK, GROUPS, Accident, Asked
 from jevlaya_lab.experiments.faults import STEPS
 from jevlaya_lab.experiments.result import Claim
 
@@ -76,10 +76,10 @@ def claims(accidents: Sequence[Accident], *, routed: bool) -> Iterator[Claim]:
     yield _claim(
         "The agent's own hooks hear of a failure in its steps, and then their end.",
         inside if routed else [],
-        lambda each: [
-            (one.event, one.is_fault) for one in each.seen if one.hook == f"agent {_SECOND}"
-        ]
-        == [("on_predict_start", False), ("on_error", True), ("on_predict_end", True)],
+        lambda each: (
+            [(one.event, one.is_fault) for one in each.seen if one.hook == f"agent {_SECOND}"]
+            == [("on_predict_start", False), ("on_error", True), ("on_predict_end", True)]
+        ),
         "L-15",
         _AGENT,
     )
@@ -111,7 +111,7 @@ def claims(accidents: Sequence[Accident], *, routed: bool) -> Iterator[Claim]:
             each.answered_after == {asked.number for asked in each.asked}
             and all(one.error is None for one in each.seen_after)
         ),
-        "L-9",
+        "",
     )
     for each in accidents:
         if not each.made and (routed or each.stage != "load"):
@@ -142,10 +142,9 @@ def _claim(
     return Claim(text, not not_so, f"{seen}.", rule)
 
 
-def _events(each: Accident, asked: object) -> list[str]:
-    """What the last hook heard of a request from its start on."""
-    found = each.of_last_hook(asked)  # type: ignore[arg-type]
-    return [one.event for one in found if one.event != "on_route"]
+def _events(each: Accident, asked: Asked) -> list[str]:
+    """What was heard of a request from its start on."""
+    return [one.event for one in each.heard_of(asked) if one.event != "on_route"]
 
 
 def _of_group(each: Accident) -> list[tuple[str, int, bool]]:
@@ -154,7 +153,7 @@ def _of_group(each: Accident) -> list[tuple[str, int, bool]]:
     return [
         (one.event, one.run, one.is_fault)
         for one in each.seen
-        if one.hook == "installed 1" and one.request in numbers and one.event != "on_route"
+        if one.hook == FIRST_HOOK and one.request in numbers and one.event != "on_route"
     ]
 
 
@@ -162,24 +161,18 @@ def _all_hear(each: Accident) -> bool:
     found = _of_group(each)
     started = [run for event, run, _ in found if event == "on_predict_start"]
     told = [
-        (event, run, True)
-        for run in reversed(started)
-        for event in ("on_error", "on_predict_end")
+        (event, run, True) for run in reversed(started) for event in ("on_error", "on_predict_end")
     ]
     return bool(started) and found[len(started) :] == told
 
 
 def _one_end_each(each: Accident) -> bool:
+    """The first hook hears every end once; no other hears one twice."""
     for hook in dict.fromkeys(one.hook for one in each.seen):
-        heard = [one for one in each.seen if one.hook == hook]
         starts, ends = (
-            Counter(one.run for one in heard if one.event == event)
+            Counter(one.run for one in each.seen if one.hook == hook and one.event == event)
             for event in ("on_predict_start", "on_predict_end")
         )
-        if hook == "installed 1" and any(count != 1 for count in ends.values()):
-            return False
-        if hook == "installed 1" and starts != ends:
-            return False
-        if any(count > 1 for count in ends.values()):
+        if max(ends.values(), default=0) > 1 or (hook == FIRST_HOOK and starts != ends):
             return False
     return bool(each.seen)

@@ -131,9 +131,7 @@ def _in_order(each: Observed) -> bool:
         _positions(found)
         == list(
             range(
-                each.n_lasting
-                if found[0].event in LOADING or each.case.name == "none added"
-                else n
+                each.n_lasting if found[0].event in LOADING or each.case.name == "none added" else n
             )
         )
         for found in calm

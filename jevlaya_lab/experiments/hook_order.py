@@ -21,6 +21,7 @@ from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, TEXT, levels, table
 from jevlaya_lab.experiments.targets import check_target, described, is_router
 from jevlaya_lab.experiments.watching import ORIGINS
+from jevlaya_lab.views.charts import heat_chart
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["HookOrderResult", "run"]
@@ -53,8 +54,6 @@ class HookOrderResult(ExperimentResult):
 
     def layout(self) -> Layout:
         """How often each hook heard each event, case by case."""
-        from jevlaya_lab.views.charts import heat_chart
-
         shown = self.frame[~self.frame["hooks_concurrent"]]
         counts = shown.groupby(["case", "event"], observed=True, sort=False).size()
         frame = counts.rename("heard").reset_index()
@@ -104,8 +103,7 @@ def run(
     observed: list[Observed] = []
     with Bench(agent, *numbers, n_requests) as bench:
         cases = all_cases(*numbers, routed=routed, loads=bench.loads)
-        for case in steps(cases, progress, _called):
-            observed.append(bench.observe(case))
+        observed.extend(bench.observe(case) for case in steps(cases, progress, _called))
     return HookOrderResult(
         name="hook_order",
         hypothesis="Hooks run list by list and in order, ends nest, and no failure of a hook "

@@ -22,5 +22,6 @@ def levels(values: Sequence[str]) -> pd.CategoricalDtype:
 
 def table(rows: Iterable[Sequence[Any]], dtypes: Mapping[str, Any]) -> pd.DataFrame:
     """Rows as a frame with these columns and dtypes, also where there are none."""
-    found = pd.DataFrame(list(rows), columns=list(dtypes), dtype=object)
-    return found.astype(dict(dtypes))
+    found: pd.DataFrame = pd.DataFrame(list(rows), columns=list(dtypes), dtype=object)
+    typed: pd.DataFrame = found.astype(dict(dtypes))
+    return typed
