@@ -87,25 +87,28 @@ class BatchingResult(ExperimentResult):
     def layout(self) -> Layout:
         """Padding and throughput by batch size."""
         sizes = self.frame[self.frame["part"] == "size"]
-        given = sizes[sizes["batch_size"] != OWN_FILLING]
-        common = {"x": "batch_size", "by": "sorting", "x_label": "states per pass", "log_x": True}
+        named = sizes.assign(
+            size=[str(size) if size else "own" for size in sizes["batch_size"]],
+            sorted=["unsorted" if each == "off" else "sorted" for each in sizes["sorting"]],
+            percent=sizes["padding_share"] * 100,
+        )
+        common = {"x": "size", "by": "sorted", "x_label": "states per pass"}
+        note = (
+            "own: as the runtime fills them. " if (sizes["batch_size"] == OWN_FILLING).any() else ""
+        )
         n = int(sizes["n_states"].max())
         return stack(
             line_chart(
-                given.assign(percent=given["padding_share"] * 100),
-                y="percent",
-                title="Padding",
-                y_label="padding, % of all tokens",
-                **common,
+                named, y="percent", title="Padding", y_label="padding, % of all tokens", **common
             ),
             line_chart(
-                given,
+                named,
                 y="states_per_s",
                 low="states_per_s_low",
                 high="states_per_s_high",
                 title="Throughput",
                 y_label="states per second",
-                note="median of the repeats, from the slowest to the fastest",
+                note=f"{note}Medians of the repeats, from the slowest to the fastest.",
                 **common,
             ),
             title=f"Batches of {n} states on {self.parameters['agent']}",
@@ -116,11 +119,11 @@ class BatchingResult(ExperimentResult):
 def run(
     agent: Any = None,
     *,
-    n: Annotated[int, Option("Tickets in the batch.", low=2, high=64)] = 24,
+    n: Annotated[int, Option("Tickets in the batch.", low=2, high=64)] = 16,
     batch_sizes: Annotated[
         Sequence[int],
         Option("States per forward pass; 0: as the runtime fills them.", low=0, high=4096),
-    ] = (1, 4, 16, OWN_FILLING),
+    ] = (1, 4, 8, OWN_FILLING),
     repeats: Annotated[int, Option("Timed calls of each setting.", low=1, high=50)] = 3,
     max_len: Annotated[int, Option("Budget of the request that has its own.", low=8)] = 96,
     head_max_len: Annotated[int, Option("Question budget of another one.", low=8)] = 32,

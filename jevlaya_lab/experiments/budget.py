@@ -77,24 +77,23 @@ class BudgetResult(ExperimentResult):
 
     def layout(self) -> Layout:
         """Agreement by either budget, a line per question."""
-        rows = self.frame.assign(percent=self.frame["agreement"] * 100)
+        fine = self.frame[self.frame["error"].isna()]
         charts = []
-        for kind, title in (("max_len", "Cut states"), ("head_max_len", "Cut questions")):
-            part = rows[(rows["budget"] == kind) & rows["error"].isna()]
-            if not part.empty:
-                charts.append(
-                    line_chart(
-                        part,
-                        x="tokens_allowed",
-                        y="percent",
-                        by="question",
-                        title=title,
-                        x_label=f"{kind}, tokens",
-                        y_label="same answer, %",
-                        log_x=True,
-                    )
+        for kind, title in (("max_len", "States cut"), ("head_max_len", "Questions cut")):
+            part = fine[fine["budget"].isin([kind, "full"])].sort_values("tokens_allowed")
+            sizes = ["full" if pd.isna(size) else str(size) for size in part["tokens_allowed"]]
+            charts.append(
+                line_chart(
+                    part.assign(percent=part["agreement"] * 100, size=sizes),
+                    x="size",
+                    y="percent",
+                    by="question",
+                    title=title,
+                    x_label=f"{kind}, tokens",
+                    y_label="same answer as in full, %",
                 )
-        return stack(*charts, title=f"Answers under smaller budgets, {self.parameters['agent']}")
+            )
+        return stack(*charts, title=f"Smaller budgets on {self.parameters['agent']}")
 
 
 @experiment("Token budgets against answers")

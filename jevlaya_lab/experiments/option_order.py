@@ -73,7 +73,7 @@ class OptionOrderResult(ExperimentResult):
         rows = self.by_question()
         return stack(
             bar_chart(
-                rows.assign(percent=rows["agreement"] * 100),
+                rows.assign(percent=(rows["agreement"] * 100).round()),
                 x="question",
                 y="percent",
                 by="change",
