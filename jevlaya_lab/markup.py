@@ -6,6 +6,7 @@ and nothing is fetched; what a site strips away leaves a plain table.
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +17,13 @@ __all__ = [
     "card",
     "details",
     "facts",
+    "figure",
     "join",
     "listed",
     "note",
+    "page",
     "safely",
+    "svg_description",
     "table",
     "text",
 ]
@@ -114,6 +118,69 @@ def details(summary: Any, *parts: Markup) -> Markup:
     """Something that opens when it is clicked."""
     inner = f"<summary>{text(summary)}</summary>{''.join(parts)}"
     return Markup(f'<details style="margin:4px 0">{inner}</details>')
+
+
+def figure(
+    images: Sequence[bytes],
+    alt: str,
+    width: float,
+    height: float,
+    tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[Any]]]] = (),
+) -> Markup:
+    """A picture within the page itself, with its text and its facts as tables to open.
+
+    Args:
+        images: One PNG, or a light one and a dark one, of which the reader's setting takes one.
+        alt: What the picture shows, in words.
+        width: Pixels across, where there is room for them.
+        height: Pixels down.
+        tables: Each with a title, headers and rows.
+    """
+    light, *dark = (f"data:image/png;base64,{base64.b64encode(i).decode()}" for i in images)
+    sources = "".join(
+        f'<source media="(prefers-color-scheme: dark)" srcset="{each}">' for each in dark
+    )
+    image = (
+        f'<picture>{sources}<img src="{light}" alt="{attribute(alt)}" width="{width:.0f}" '
+        f'height="{height:.0f}" style="max-width:100%;height:auto"></picture>'
+    )
+    facts_of = "".join(
+        details(title or "The same as a table", table(headers, rows))
+        for title, headers, rows in tables
+    )
+    words = details("The picture in words", note_of(alt))
+    return Markup(
+        '<figure class="jevlaya tex2jax_ignore mathjax_ignore" style="margin:4px 0;color:inherit">'
+        f"{image}<figcaption>{words}{facts_of}</figcaption></figure>"
+    )
+
+
+def page(title: str, body: str) -> Markup:
+    """A whole page around HTML that was made here, in the reader's own light or dark."""
+    return Markup(
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{html.escape(_UNREADABLE.sub('�', title))}</title></head>"
+        '<body style="font-family:sans-serif;max-width:64em;margin:1em auto;padding:0 1em">'
+        f"{body}</body></html>\n"
+    )
+
+
+def svg_description(title: str, alt: str) -> tuple[Markup, Markup]:
+    """What tells readers of an SVG what it shows: attributes of its root, and what stands first."""
+    inside = f"<title>{attribute(title)}</title>\n <desc>{attribute(alt)}</desc>"
+    return Markup(f'role="img" aria-label="{attribute(alt)}"'), Markup(inside)
+
+
+def attribute(value: str) -> Markup:
+    """Text for an attribute, or alone in an element, whole and in one line."""
+    return Markup(html.escape(_UNREADABLE.sub("�", " ".join(value.split()))))
+
+
+def note_of(value: str) -> Markup:
+    """A paragraph of quiet text, whole."""
+    return Markup(f'<div style="opacity:.75;margin:2px 0">{text(value, len(value) + 1)}</div>')
 
 
 def listed(values: Iterable[Any], nothing: str = "none") -> Markup:

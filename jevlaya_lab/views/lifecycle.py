@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from jevlaya_lab.views.furniture import heading
 from jevlaya_lab.views.layout import Arrow, Bar, Box, Layout, Status
 
 __all__ = ["lifecycle_layout"]
@@ -115,6 +116,7 @@ def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
         subtitle=subtitle,
         alt=alt,
         boxes=tuple(boxes),
+        pieces=tuple(heading(title, subtitle)[0]),
         arrows=_arrows(
             boxes,
             skipped=skipped,

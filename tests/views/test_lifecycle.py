@@ -159,9 +159,9 @@ def test_the_time_bar_adds_up_to_the_elapsed_time():
     assert f"{run_ms:.2f}"[:3] in layout.alt
 
 
-def test_a_picture_is_written_as_png_only(tmp_path):
-    with pytest.raises(ValueError, match=r"ends in .png, not .*x\.svg"):
-        Picture(layout_of()).save(tmp_path / "x.svg")
+def test_a_picture_is_written_as_png_svg_or_html(tmp_path):
+    with pytest.raises(ValueError, match=r"ends in .png, .svg or .html, not .*x\.gif"):
+        Picture(layout_of()).save(tmp_path / "x.gif")
 
 
 def test_the_picture_is_a_png_with_its_description(tmp_path):
