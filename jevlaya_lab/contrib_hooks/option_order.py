@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 import threading
 import warnings
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jevlaya_lab.contrib_hooks.runs import checkpoint_of, is_long
+from jevlaya_lab.contrib_hooks.verdicts import answer_of, figure, verdict
 from jevlaya_lab.system_one.asking import ask_many
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.events import BaseHook
@@ -175,12 +175,12 @@ class OptionOrderProbe(BaseHook):
             }
             results = ask_many(ctx.agent, list(ctx.states), questions, budgets)
             for qid in questions:
-                asked[qid].append([_answer(result, qid) for result in results])
+                asked[qid].append([answer_of(result, qid) for result in results])
         return [
             report
             for qid, turns in asked.items()
             for i, result in enumerate(ctx.results)
-            if (report := _report(ctx, i, qid, _answer(result, qid), [turn[i] for turn in turns]))
+            if (report := _report(ctx, i, qid, answer_of(result, qid), [turn[i] for turn in turns]))
         ]
 
     def _orders(self, qid: Any, definition: Any) -> list[tuple[int, ...]]:
@@ -208,40 +208,14 @@ def _n_options(definition: Any) -> int:
     return len(criteria) if isinstance(criteria, (Sequence, Mapping)) else 0
 
 
-def _answer(result: Any, qid: Any) -> Mapping[str, Any]:
-    answers = result.get("answers") if isinstance(result, (dict, Mapping)) else None
-    answer = answers.get(qid) if isinstance(answers, (dict, Mapping)) else None
-    return answer if isinstance(answer, (dict, Mapping)) else {}
-
-
-def _verdict(answer: Mapping[str, Any]) -> Any:
-    kind = answer.get("type")
-    value = answer.get(str(kind))
-    if kind == "choice":
-        return value
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return value >= 0.5 if kind == "noul" else math.floor(value + 0.5)
-
-
-def _figure(answer: Mapping[str, Any], given: Any) -> float | None:
-    kind = answer.get("type")
-    if kind == "choice":
-        listed = answer.get("probabilities")
-        value = listed.get(given) if isinstance(listed, (dict, Mapping)) else None
-    else:
-        value = answer.get(str(kind))
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
-
-
 def _report(
     ctx: Any, i: int, qid: Any, answer: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
 ) -> OrderReport | None:
-    given = _verdict(answer)
+    given = verdict(answer)
     if given is None:  # a hook took the answer, or made something else of it
         return None
-    verdicts = [_verdict(other) for other in others]
-    figures = [figure for each in (answer, *others) if (figure := _figure(each, given)) is not None]
+    verdicts = [verdict(other) for other in others]
+    figures = [found for each in (answer, *others) if (found := figure(each, given)) is not None]
     return OrderReport(
         run_id=ctx.run_id,
         model=checkpoint_of(ctx),
@@ -250,7 +224,7 @@ def _report(
         type=str(answer.get("type")),
         answer=given,
         n_orders=len(others),
-        agreement=sum(verdict == given for verdict in verdicts) / len(others),
+        agreement=sum(other == given for other in verdicts) / len(others),
         spread=max(figures) - min(figures) if figures else 0.0,
-        others=dict(Counter(verdict for verdict in verdicts if verdict != given)),
+        others=dict(Counter(other for other in verdicts if other != given)),
     )

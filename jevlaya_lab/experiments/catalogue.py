@@ -5,18 +5,29 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
+from jevlaya_lab.experiments.embedding_tools import check_model
 from jevlaya_lab.experiments.options import Parameter, checked, parameters_of
 from jevlaya_lab.experiments.result import ExperimentResult
-from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.experiments.texts import check_hook, check_questions, check_states
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 
 __all__ = ["NAMES", "Experiment", "experiment", "find"]
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=ExperimentResult)
+
+_GIVEN: Final[dict[str, Callable[[Any], Any]]] = {
+    "states": check_states,
+    "questions": check_questions,
+    "cache": check_hook,
+    "model": check_model,
+}
+"""Objects that some experiments take beside their parameters, and how each is checked."""
 
 NAMES: Final = (
     "hook_order",
@@ -27,6 +38,12 @@ NAMES: Final = (
     "option_order",
     "budget",
     "failure",
+    "embedding_heartbeat",
+    "embedding_concurrency",
+    "embedding_cold_start",
+    "embedding_timeouts",
+    "embedding_hashing",
+    "embedding_micro_batching",
 )
 """All experiments; each is the function ``run`` of the module of that name."""
 
@@ -40,12 +57,15 @@ class Experiment:
         title: In a few words.
         run: ``run(agent=None, *, progress=True, **parameters)``.
         parameters: What it takes, in the order of its signature.
+        takes: Which of ``states``, ``questions``, ``cache`` and ``model`` it takes as well:
+            objects, which nobody types.
     """
 
     name: str
     title: str
     run: Callable[..., ExperimentResult]
     parameters: tuple[Parameter, ...]
+    takes: tuple[str, ...] = ()
 
 
 def experiment(title: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -57,6 +77,7 @@ def experiment(title: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = parameters_of(function)
+        takes = tuple(name for name in _GIVEN if name in inspect.signature(function).parameters)
 
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -64,14 +85,24 @@ def experiment(title: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             progress = kwargs.pop("progress", True)
             if len(args) > 1:
                 raise InvalidOption("parameters of an experiment are given by name")
+            if agent is not None:
+                _check_agent(agent)
+            given = {name: _GIVEN[name](kwargs.pop(name, None)) for name in takes}
             values = checked(parameters, kwargs)
-            return function(agent, progress=progress, **values)  # type: ignore[arg-type]
+            return function(agent, progress=progress, **given, **values)  # type: ignore[arg-type]
 
         name = function.__module__.rpartition(".")[2]
-        run.__dict__["experiment"] = Experiment(name, title, run, parameters)
+        run.__dict__["experiment"] = Experiment(name, title, run, parameters, takes)
         return run
 
     return decorate
+
+
+def _check_agent(agent: Any) -> None:
+    if isinstance(agent, type) or not hasattr(agent, "predict_batch"):
+        raise InvalidInput(
+            f"an experiment takes an agent or a router, an object with predict_batch; got {agent!r}"
+        )
 
 
 def find(name: str) -> Experiment:

@@ -18,8 +18,8 @@ from jevlaya_lab.system_one.errors import InvalidOption
 
 __all__ = ["Option", "Parameter", "checked", "parameters_of"]
 
-_NOT_OPTIONS: Final = ("agent", "progress")
-"""Parameters that every experiment has, and that nobody types."""
+_NOT_OPTIONS: Final = ("agent", "progress", "states", "questions", "cache", "model")
+"""Parameters that nobody types: objects, which those that take them check by themselves."""
 
 
 @dataclass(frozen=True, slots=True)

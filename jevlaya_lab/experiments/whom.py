@@ -1,0 +1,75 @@
+"""Whom an experiment asks: an agent or a router, of this package or of ``laya``, all in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from jevlaya_lab.lab.asking import is_router
+from jevlaya_lab.system_one.errors import InvalidInput
+
+__all__ = ["ask", "check_hooked", "describe", "typed"]
+
+
+def check_hooked(target: Any, name: str) -> None:
+    """Refuse what hooks cannot be put into, before anything is asked of it.
+
+    Raises:
+        InvalidInput: Saying what the experiment needs.
+    """
+    if not (hasattr(target, "add_hook") and hasattr(target, "remove_hook")):
+        raise InvalidInput(
+            f"{name} watches with hooks, and {type(target).__name__} takes none; give an Agent or "
+            "a Router of this package or of laya, or attach this one to a Router"
+        )
+
+
+def ask(
+    target: Any,
+    states: Sequence[Any],
+    questions: Mapping[Any, Any],
+    *,
+    of_request: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """One batch: of an agent one run, of a router one request per state.
+
+    Args:
+        target: The agent or router.
+        states: What about.
+        questions: What is asked.
+        of_request: Options that a router takes with each request, such as budgets.
+        **options: Those of the call.
+    """
+    extra = of_request or {}
+    if not is_router(target):
+        found: list[dict[str, Any]] = target.predict_batch(
+            list(states), questions, **extra, **options
+        )
+        return found
+    requests = [{"state": state, "questions": questions, **extra} for state in states]
+    found = target.predict_batch(requests, **options)
+    return found
+
+
+def describe(agent: Any) -> str:
+    """What an experiment ran on, as a parameter that is kept."""
+    if agent is None:
+        return "Router() with the embedded checkpoint"
+    kind = type(agent)
+    name = getattr(agent, "model_id", None)
+    of = f" of {name}" if isinstance(name, str) else ""
+    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}{of}"
+
+
+def typed(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, Any]) -> pd.DataFrame:
+    """A frame with these columns in this order and of these kinds; what is left out is missing."""
+    listed = list(rows)
+    columns: dict[str, Any] = {
+        name: pd.array([row.get(name) for row in listed], dtype=dtype)
+        for name, dtype in dtypes.items()
+    }
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
