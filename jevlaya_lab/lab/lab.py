@@ -14,6 +14,7 @@ from jevlaya_lab.frames.build import outermost, with_steps
 from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
+from jevlaya_lab.lab.experimenting import Experimenting
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
 from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.naming import of_row
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab"]
 
 
-class Lab(Judging):
+class Lab(Judging, Experimenting):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
