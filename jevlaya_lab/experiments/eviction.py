@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import pandas as pd
 
 from jevlaya_lab.experiments.catalogue import experiment
+from jevlaya_lab.experiments.eviction_claims import Step, claims
 from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.policies import POLICIES, Run
-from jevlaya_lab.experiments.result import Claim, ExperimentResult
+from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.sequences import LANGUAGES, PATTERNS, languages, sequence
 from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, TEXT, levels, table
@@ -100,24 +101,11 @@ class EvictionResult(ExperimentResult):
         return stack(loads, seconds, title="Eviction: the Router beside other policies")
 
 
-@dataclass
-class _Step:
-    """One request as the Router took it."""
-
-    checkpoint: str = ""
-    loaded: list[str] = field(default_factory=list)
-    evicted: list[str] = field(default_factory=list)
-    events: list[str] = field(default_factory=list)
-    routed_at: float = 0.0
-    loading_ms: float = 0.0
-    resident: int = 0
-
-
 class _Listener:
     """A hook that notes what is loaded and evicted for the request at hand."""
 
     def __init__(self) -> None:
-        self.step = _Step()
+        self.step = Step()
 
     def on_route(self, ctx: Any) -> None:
         self.step.routed_at = time.perf_counter()
@@ -181,7 +169,7 @@ def run(
     )
     _check_routes(agent, known, asked)
     sizes = tuple(dict.fromkeys(max_loaded))
-    measured: dict[int, list[_Step]] = {size: [] for size in sizes}
+    measured: dict[int, list[Step]] = {size: [] for size in sizes}
     todo = [(size, i) for size in sizes for i in range(n_requests)]
     walk = steps(todo, progress, lambda each: f"max_loaded={each[0]}, request {each[1]}")
     for size in sizes:
@@ -192,7 +180,7 @@ def run(
     return EvictionResult(
         name="eviction",
         hypothesis="The Router evicts the least recently used checkpoint, and nothing else.",
-        claims=tuple(_claims(measured, runs)),
+        claims=tuple(claims(measured, runs)),
         frame=table(rows, _FRAME),
         parameters={
             "agent": described(agent),
@@ -244,7 +232,7 @@ def _one_run(
     stand_ins: Sequence[str],
     asked: Sequence[tuple[str | None, str | None]],
     walk: Iterator[tuple[int, int]],
-) -> list[_Step]:
+) -> list[Step]:
     router, listener = fresh_router(given, max_loaded=size), _Listener()
     for stand_in in stand_ins:
         router.register(stand_in, "embedded")
@@ -252,7 +240,7 @@ def _one_run(
     try:
         for i, (code, name) in enumerate(asked):
             next(walk)
-            listener.step = _Step()
+            listener.step = Step()
             hints: dict[str, Any] = {"lang": code} if name is None else {"model": name}
             router.add_hook(listener)
             try:
@@ -266,13 +254,13 @@ def _one_run(
     return found
 
 
-def _policies(measured: Sequence[_Step], size: int) -> dict[str, Run]:
+def _policies(measured: Sequence[Step], size: int) -> dict[str, Run]:
     names = [step.checkpoint for step in measured]
     return {policy: simulate(names, size) for policy, simulate in POLICIES.items()}
 
 
 def _rows(
-    pattern: str, size: int, measured: Sequence[_Step], runs: dict[str, Run]
+    pattern: str, size: int, measured: Sequence[Step], runs: dict[str, Run]
 ) -> Iterator[tuple[Any, ...]]:
     n = len(measured)
     names = len({step.checkpoint for step in measured})
@@ -291,7 +279,7 @@ def _rows(
 
 
 def _request_rows(
-    measured: dict[int, list[_Step]], asked: Sequence[tuple[str | None, str | None]]
+    measured: dict[int, list[Step]], asked: Sequence[tuple[str | None, str | None]]
 ) -> Iterator[tuple[Any, ...]]:
     for size, found in measured.items():
         for i, step in enumerate(found):
@@ -301,67 +289,3 @@ def _request_rows(
                 *(size, i, asked[i][0], step.checkpoint, bool(step.loaded)),
                 *(gone, cost, step.resident),
             )
-
-
-def _claims(measured: dict[int, list[_Step]], runs: dict[int, dict[str, Run]]) -> Iterator[Claim]:
-    differ = [
-        (size, i)
-        for size, found in measured.items()
-        for i, step in enumerate(found)
-        if (step.loaded, step.evicted) != _expected(step.checkpoint, runs[size]["lru"], i)
-    ]
-    n = sum(map(len, measured.values()))
-    yield Claim(
-        "Request by request, the Router loads and evicts what least recently used says.",
-        not differ,
-        f"{n - len(differ)} of {n} requests as computed"
-        + (f"; first difference at max_loaded={differ[0][0]}, request {differ[0][1]}." if differ
-           else "."),
-        "L-32",
-    )  # fmt: skip
-    over = [(s, step.resident) for s, found in measured.items() for step in found
-            if step.resident > s]  # fmt: skip
-    yield Claim(
-        "Never more than max_loaded are resident after a request.",
-        not over,
-        f"Too many after {len(over)} of {n} requests.",
-        "L-32",
-    )
-    both = [s.events for found in measured.values() for s in found if len(s.events) > 1]
-    early = [events for events in both if events[-1] != "on_load" or "on_load" in events[:-1]]
-    yield Claim(
-        "Where one request evicts and loads, on_evict comes before on_load.",
-        not early if both else None,
-        f"{len(both) - len(early)} of {len(both)} such requests.",
-        "L-31",
-    )
-    counts = {s: sum(len(step.loaded) for step in found) for s, found in measured.items()}
-    beaten = [
-        f"{policy} at max_loaded={size}"
-        for size, by_policy in runs.items()
-        for policy, loads in [
-            ("router", counts[size]),
-            *((name, each.loads) for name, each in by_policy.items()),
-        ]
-        if loads < by_policy["belady"].loads
-    ]
-    best = {size: by_policy["belady"].loads for size, by_policy in runs.items()}
-    yield Claim(
-        "Nobody needs fewer loads than Belady's policy, which knows the future.",
-        not beaten,
-        (f"Fewer: {', '.join(beaten)}. " if beaten else "")
-        + "Loads of the Router and the fewest possible: "
-        + ", ".join(f"{counts[s]} and {best[s]} with max_loaded={s}" for s in counts)
-        + ".",
-    )
-    in_order = [counts[size] for size in sorted(counts)]
-    yield Claim(
-        "With more room the Router never loads more.",
-        None if len(in_order) < 2 else in_order == sorted(in_order, reverse=True),
-        f"Loads: {', '.join(map(str, in_order))}.",
-    )
-
-
-def _expected(name: str, lru: Run, i: int) -> tuple[list[str], list[str]]:
-    gone = lru.evicted[i]
-    return [name] if lru.loaded[i] else [], [] if gone is None else [str(gone)]

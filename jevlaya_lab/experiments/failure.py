@@ -54,7 +54,8 @@ class FailureResult(ExperimentResult):
 
     Attributes:
         outcomes: A row per stage and request: how often the first hook heard its start, its
-            error and its end in the call that failed, and whether the same call was answered afterwards.
+            error and its end in the call that failed, and whether it was answered when the same
+            call came again without the fault.
     """
 
     outcomes: pd.DataFrame

@@ -59,9 +59,9 @@ class Accident:
     loaded: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     tried_again: bool | None = None
 
-    def of_last_hook(self, asked: Asked) -> list[Seen]:
-        """What the last hook heard of a request in the call that failed."""
-        return [one for one in self.seen if one.hook == _LAST_HOOK and one.request == asked.number]
+    def heard_of(self, asked: Asked) -> list[Seen]:
+        """What the first hook, which hears everything, heard of a request in the failing call."""
+        return [one for one in self.seen if one.hook == FIRST_HOOK and one.request == asked.number]
 
     def of_group(self, name: str) -> list[Asked]:
         """The requests of a checkpoint."""
@@ -160,7 +160,8 @@ class Scene:
         try:
             results = self._ask(target, asked, last)
         except Exception as error:
-            return tape, error, frozenset()
+            # Without its traceback, which would hold the agents.
+            return tape, error.with_traceback(None), frozenset()
         finally:
             if fault is not None:
                 fault.tape = None

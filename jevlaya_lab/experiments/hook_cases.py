@@ -192,7 +192,7 @@ class Bench:
                 for hooks in given:
                     copy_context().run(self._ask, target, name, hooks)
             except Exception as error:
-                outcome = error
+                outcome = error.with_traceback(None)  # which would hold the target
             finally:
                 for hook in installed:
                     target.remove_hook(hook)

@@ -13,6 +13,7 @@ from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
+from jevlaya_lab.lab.experimenting import Experimenting
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
 from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.naming import of_row
@@ -33,7 +34,7 @@ from jevlaya_lab.tracing.recorder import TraceRecorder
 __all__ = ["Lab"]
 
 
-class Lab(Judging, Pictures):
+class Lab(Judging, Pictures, Experimenting):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:

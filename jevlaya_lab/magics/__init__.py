@@ -1,8 +1,9 @@
 """``%jevlaya`` and ``%%jevlaya`` for IPython and Jupyter; ``%load_ext jevlaya_lab`` brings them.
 
 The parts: :mod:`commands` does the work, :mod:`magic` finds the command and its options,
-:mod:`session` knows the Lab and the user's variables, :mod:`states` reads what is written in a
-cell, :mod:`traced` records the code of a cell, :mod:`completion` answers the tab key.
+:mod:`experiments` runs experiments, :mod:`session` knows the Lab and the user's variables,
+:mod:`states` reads what is written in a cell, :mod:`traced` records the code of a cell,
+:mod:`completion` answers the tab key.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,10 +14,11 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from jevlaya_lab.frames import Trace, write_csv
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.lab.lab import Lab
+from jevlaya_lab.magics.experiments import Experiments
 from jevlaya_lab.magics.session import Session, file_path
 from jevlaya_lab.magics.states import FORMATS, read_cell
 
-__all__ = ["CELL_COMMANDS", "COMMANDS", "Command", "frame_of", "purpose"]
+__all__ = ["CELL_COMMANDS", "COMMANDS", "Command", "frame_of", "parser_of", "purpose"]
 
 
 class Command(Protocol):
@@ -286,22 +287,26 @@ def config(session: Session, args: argparse.Namespace, cell: str | None) -> dict
     }
 
 
-@_command(
-    argument("rest", nargs="*", metavar="ARGUMENT", help="Not read."),
-)
-def experiment(session: Session, args: argparse.Namespace, cell: str | None) -> None:
-    """Not there yet: experiments are not part of this version."""
-    raise UsageError("experiments are not part of this version yet")
-
-
 COMMANDS: Final[Mapping[str, Command]] = {
-    each.parser.prog.split()[-1]: each
-    for each in (status, ask, route, trace, export, diagram, load, unload, config, experiment)
+    **{
+        each.parser.prog.split()[-1]: each
+        for each in (status, ask, route, trace, export, diagram, load, unload, config)
+    },
+    "experiment": Experiments(),
 }
 """By name, in the order of the help."""
 
 CELL_COMMANDS: Final = ("ask", "route", "trace")
 """Those that also are cell magics."""
+
+
+def parser_of(command: Command, words: Sequence[str]) -> Any:
+    """What reads the options of a command; an experiment has options of its own.
+
+    Raises:
+        InvalidOption: The words name an experiment that there is not.
+    """
+    return command.parser_for(words) if isinstance(command, Experiments) else command.parser
 
 
 def purpose(command: Command) -> str:

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import pandas as pd
 
+from jevlaya_lab.experiments import NAMES
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.lab.lab import Lab
-from jevlaya_lab.magics.commands import CELL_COMMANDS, COMMANDS
+from jevlaya_lab.magics.commands import CELL_COMMANDS, COMMANDS, parser_of
 from jevlaya_lab.magics.session import Session
+from jevlaya_lab.system_one.errors import InvalidOption
 
 __all__ = ["Completion"]
 
@@ -54,8 +56,14 @@ class Completion:
         command = COMMANDS.get(words[1])
         if command is None:
             return []
-        options = {text: each for each in command.parser._actions for text in each.option_strings}
         before, here = words[-2], words[-1]
+        if words[1] == "experiment" and len(words) == 3 and not here.startswith("-"):
+            return list(NAMES)
+        try:
+            actions = parser_of(command, words[2:])._actions
+        except InvalidOption:  # no such experiment
+            return []
+        options = {text: each for each in actions for text in each.option_strings}
         action = options.get(before)
         if action is not None and action.nargs != 0:
             return self._values(action, here)

@@ -13,7 +13,7 @@ from IPython.display import display
 from IPython.utils.process import arg_split
 
 from jevlaya_lab.frames import Trace
-from jevlaya_lab.magics.commands import CELL_COMMANDS, COMMANDS, frame_of, purpose
+from jevlaya_lab.magics.commands import CELL_COMMANDS, COMMANDS, frame_of, parser_of, purpose
 from jevlaya_lab.magics.completion import Completion
 from jevlaya_lab.magics.session import Session
 from jevlaya_lab.magics.traced import BEGIN, TracedCells
@@ -86,7 +86,7 @@ class JevlayaMagics(Magics):  # type: ignore[misc]  # IPython is not typed here
 
     def _options(self, name: str, words: list[str]) -> argparse.Namespace | None:
         """The options of a command; ``None`` where its help was asked for."""
-        parser = COMMANDS[name].parser
+        parser = parser_of(COMMANDS[name], words)
         if {"-h", "--help"} & set(words):
             print(parser.format_help())
             return None
