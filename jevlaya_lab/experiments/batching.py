@@ -165,13 +165,13 @@ def run(
     ]
     measured: dict[_Setting, list[_Call]] = {setting: [] for setting in settings}
     plan: list[_Setting | None] = [*settings * repeats, None]
-    ask(target, texts[:2], asked)  # loads what is to be loaded, and embeds the questions
+    warm = ask(target, texts, asked)  # loads what is to be loaded, and embeds the questions
+    model = (warm[0].get("routing") or {}).get("model") or "english"
     mixed: list[dict[str, Any]] = []
     for setting in steps(plan, progress, _name):
         if setting is None:
-            mixed = mixed_batch(
-                target, texts, asked, {"max_len": max_len, "head_max_len": head_max_len}
-            )
+            budgets = {"max_len": max_len, "head_max_len": head_max_len}
+            mixed = mixed_batch(target, texts, asked, budgets, model)
         else:
             measured[setting].append(_call(target, texts, asked, setting))
     first = measured[settings[0]][0]
