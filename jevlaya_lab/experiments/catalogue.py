@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
+from jevlaya_lab.experiments.embedding_tools import check_model
 from jevlaya_lab.experiments.options import Parameter, checked, parameters_of
 from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.texts import check_hook, check_questions, check_states
@@ -24,6 +25,7 @@ _GIVEN: Final[dict[str, Callable[[Any], Any]]] = {
     "states": check_states,
     "questions": check_questions,
     "cache": check_hook,
+    "model": check_model,
 }
 """Objects that some experiments take beside their parameters, and how each is checked."""
 
@@ -36,6 +38,12 @@ NAMES: Final = (
     "option_order",
     "budget",
     "failure",
+    "embedding_heartbeat",
+    "embedding_concurrency",
+    "embedding_cold_start",
+    "embedding_timeouts",
+    "embedding_hashing",
+    "embedding_micro_batching",
 )
 """All experiments; each is the function ``run`` of the module of that name."""
 
@@ -49,8 +57,8 @@ class Experiment:
         title: In a few words.
         run: ``run(agent=None, *, progress=True, **parameters)``.
         parameters: What it takes, in the order of its signature.
-        takes: Which of ``states``, ``questions`` and ``cache`` it takes as well: objects, which
-            nobody types.
+        takes: Which of ``states``, ``questions``, ``cache`` and ``model`` it takes as well:
+            objects, which nobody types.
     """
 
     name: str

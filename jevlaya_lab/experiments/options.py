@@ -18,7 +18,7 @@ from jevlaya_lab.system_one.errors import InvalidOption
 
 __all__ = ["Option", "Parameter", "checked", "parameters_of"]
 
-_NOT_OPTIONS: Final = ("agent", "progress", "states", "questions", "cache")
+_NOT_OPTIONS: Final = ("agent", "progress", "states", "questions", "cache", "model")
 """Parameters that nobody types: objects, which those that take them check by themselves."""
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pandas as pd
 
 from jevlaya_lab import __version__
+from jevlaya_lab.experiments.verdict import WORDS, with_verdict
 from jevlaya_lab.frames.csv_files import checked_target, write_frames
 from jevlaya_lab.views.layout import Layout
 from jevlaya_lab.views.picture import Picture
@@ -38,6 +39,10 @@ class Claim:
     held: bool | None
     evidence: str
     rule: str = ""
+
+    def __post_init__(self) -> None:
+        if self.held is not None:  # NumPy's own True and False are others than Python's
+            object.__setattr__(self, "held", bool(self.held))
 
     def __str__(self) -> str:
         word = {True: "held", False: "DID NOT HOLD", None: "cannot be told"}[self.held]
@@ -76,11 +81,11 @@ class ExperimentResult(ABC):
 
     @abstractmethod
     def layout(self) -> Layout:
-        """The picture of it, as data."""
+        """The picture of what was measured, as data."""
 
     def figure(self) -> Picture:
-        """The picture of it."""
-        return Picture(self.layout())
+        """The picture of it, with hypothesis and claims below."""
+        return Picture(with_verdict(self.layout(), self.hypothesis, self.held, self.claims))
 
     def summary(self) -> str:
         """It in words: the hypothesis, and claim by claim what was seen."""
@@ -120,9 +125,11 @@ class ExperimentResult(ABC):
         data, meta = self.figure()._repr_mimebundle_()
         return {**data, "text/plain": self.summary()}, meta
 
+    def __init_subclass__(cls) -> None:
+        cls.__repr__ = ExperimentResult.__repr__  # type: ignore[method-assign]  # not a dataclass's
+
     def __repr__(self) -> str:
-        words = {True: "held", False: "did not hold", None: "cannot be told"}
-        return f"<{type(self).__name__}: {words[self.held]}, {len(self.frame)} rows>"
+        return f"<{type(self).__name__}: {WORDS[self.held]}, {len(self.frame)} rows>"
 
 
 def versions() -> dict[str, str]:

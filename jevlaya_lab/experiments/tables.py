@@ -1,0 +1,27 @@
+"""Frames of measurements with the dtypes of the traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+__all__ = ["COUNT", "FLAG", "NUMBER", "TEXT", "levels", "table"]
+
+TEXT: Final = pd.StringDtype("python")
+COUNT: Final = pd.Int64Dtype()
+FLAG: Final = pd.BooleanDtype()
+NUMBER: Final = "float64"
+
+
+def levels(values: Sequence[str]) -> pd.CategoricalDtype:
+    """A category with these values, in this order."""
+    return pd.CategoricalDtype(list(values), ordered=True)
+
+
+def table(rows: Iterable[Sequence[Any]], dtypes: Mapping[str, Any]) -> pd.DataFrame:
+    """Rows as a frame with these columns and dtypes, also where there are none."""
+    found: pd.DataFrame = pd.DataFrame(list(rows), columns=list(dtypes), dtype=object)
+    typed: pd.DataFrame = found.astype(dict(dtypes))
+    return typed
