@@ -77,7 +77,9 @@ def latency_layout(trace: Trace) -> Layout:
         y_label="share of runs",
         log_x=positive,
         note=note,
-        alt="" if len(frame) else "Latency. No data: no run with a known time was recorded.",
+        alt=f"Latency by scope and checkpoint. {'; '.join(said)}. {note}".strip()
+        if said
+        else "Latency. No data: no run with a known time was recorded.",
     )
 
 

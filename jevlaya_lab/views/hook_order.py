@@ -26,7 +26,7 @@ __all__ = ["hook_order_layout"]
 _LEFT: Final = 262.0
 _HEIGHT: Final = 24.0
 _COLUMN: Final = 30.0
-_FIRST, _LAST = 6, 4
+_FIRST, _LAST = 4, 3
 """Requests of a long batch that are shown: the first ones and the last ones."""
 
 _EVENTS: Final = {
@@ -59,7 +59,7 @@ def hook_order_layout(trace: Trace, call_id: str | None = None) -> Layout:
     Returns:
         Rows in the order in which things began, columns numbered in the order of events; a bar
         from each run's start to its end, so that what lies inside of what can be seen. Of more
-        than 10 requests the first 6 and the last 4.
+        than 7 requests the first 4 and the last 3.
 
     Raises:
         InvalidInput: Nothing was recorded, or not exactly one call has that id.
@@ -234,7 +234,7 @@ def _names(runs: Sequence[Row]) -> dict[str, str]:
             n += 1
             text = f"request {n} · {run['model'] or '?'}"
         elif run["scope"] == "agent" and (run["n_states"] or 0) > 1:
-            text += f" · {run['n_states']} states in one call"
+            text += f" · {run['n_states']} in one call"
         names[run["run_id"]] = text
     return names
 

@@ -54,20 +54,20 @@ def reliability_layout(found: Calibration) -> Layout:
     signs, y = legend(keys[:1], y - 4)
     pieces += signs
     y -= 18
-    pieces += _more_keys(y + 8)
-    y += 26
+    pieces += _more_keys(y)
+    y += 24
     bins = found.reliability
     shown = questions[:_QUESTIONS]
     for i, each in enumerate(shown):
         x = MARGIN + (i % 2) * _PANEL
-        top = y + (i // 2) * (_SIDE + _COUNTS + 118)
+        top = y + (i // 2) * (_SIDE + _COUNTS + 100)
         own = facts_of(bins[bins["question"] == each["question"]])
         pieces += _panel(each, own, x, top)
     rows = -(-max(1, len(shown)) // 2)
-    y += rows * (_SIDE + _COUNTS + 118)
+    y += rows * (_SIDE + _COUNTS + 100)
     if not questions:
-        pieces += no_data(MARGIN, y - 400, WIDTH - 2 * MARGIN, 90)
-        y -= 290
+        pieces += no_data(MARGIN, y - 420, WIDTH - 2 * MARGIN, 90)
+        y -= 330
     notes = []
     if len(questions) > len(shown):
         notes.append(f"And {len(questions) - len(shown)} more questions.")
