@@ -92,7 +92,7 @@ class BatchingResult(ExperimentResult):
             sorted=["unsorted" if each == "off" else "sorted" for each in sizes["sorting"]],
             percent=sizes["padding_share"] * 100,
         )
-        common = {"x": "size", "by": "sorted", "x_label": "states per pass"}
+        common: dict[str, Any] = {"x": "size", "by": "sorted", "x_label": "states per pass"}
         note = (
             "own: as the runtime fills them. " if (sizes["batch_size"] == OWN_FILLING).any() else ""
         )
@@ -123,7 +123,7 @@ def run(
     batch_sizes: Annotated[
         Sequence[int],
         Option("States per forward pass; 0: as the runtime fills them.", low=0, high=4096),
-    ] = (1, 4, 8, OWN_FILLING),
+    ] = (1, 2, 4, OWN_FILLING),
     repeats: Annotated[int, Option("Timed calls of each setting.", low=1, high=50)] = 3,
     max_len: Annotated[int, Option("Budget of the request that has its own.", low=8)] = 96,
     head_max_len: Annotated[int, Option("Question budget of another one.", low=8)] = 32,
@@ -165,13 +165,13 @@ def run(
     ]
     measured: dict[_Setting, list[_Call]] = {setting: [] for setting in settings}
     plan: list[_Setting | None] = [*settings * repeats, None]
-    ask(target, texts[:2], asked)  # loads what is to be loaded, and embeds the questions
+    warm = ask(target, texts, asked)  # loads what is to be loaded, and embeds the questions
+    model = (warm[0].get("routing") or {}).get("model") or "english"
     mixed: list[dict[str, Any]] = []
     for setting in steps(plan, progress, _name):
         if setting is None:
-            mixed = mixed_batch(
-                target, texts, asked, {"max_len": max_len, "head_max_len": head_max_len}
-            )
+            budgets = {"max_len": max_len, "head_max_len": head_max_len}
+            mixed = mixed_batch(target, texts, asked, budgets, model)
         else:
             measured[setting].append(_call(target, texts, asked, setting))
     first = measured[settings[0]][0]
@@ -180,8 +180,8 @@ def run(
     return BatchingResult(
         name="batching",
         hypothesis=(
-            "The batch size decides the number of passes, sorting the padding; answers stay, and "
-            "only what is asked alike shares a pass."
+            "The batch size decides how many passes there are and how fast, sorting how much is "
+            "padded; answers stay, and only what is asked alike shares a pass."
         ),
         claims=claims_about(frame),
         frame=frame,

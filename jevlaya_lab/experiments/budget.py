@@ -22,7 +22,7 @@ from jevlaya_lab.experiments.texts import (
 )
 from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
 from jevlaya_lab.lab.asking import is_router
-from jevlaya_lab.system_one.errors import JevlayaError
+from jevlaya_lab.system_one.errors import InvalidResult, JevlayaError
 from jevlaya_lab.system_one.events import BaseHook
 from jevlaya_lab.system_one.questions import Choice
 from jevlaya_lab.system_one.router import Router
@@ -169,6 +169,9 @@ def run(
     )
 
 
+_COUNTED: Final = {
+    *("input_tokens", "state_tokens", "state_tokens_dropped", "truncated", "truncated_questions")
+}
 _ALIKE: Final[dict[str, Any]] = {
     "handover": Choice(
         "Whom should the ticket be handed over to?",
@@ -225,7 +228,7 @@ def _rows(
     budget: _Budget, found: _Answers, full: list[Any], questions: Mapping[Any, Any]
 ) -> list[dict[str, Any]]:
     """One row per question."""
-    usages = [result["usage"] for result in found.results]
+    usages = [_usage(result) for result in found.results]
     kept = [each["state_tokens"] - each["state_tokens_dropped"] for each in usages]
     of_call = {
         "budget": budget.kind,
@@ -272,6 +275,17 @@ def _rows(
             }
         )
     return rows
+
+
+def _usage(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    usage = result.get("usage")
+    if not isinstance(usage, Mapping) or not set(usage) >= _COUNTED:
+        wanted = ", ".join(sorted(_COUNTED))
+        raise InvalidResult(
+            f"budget reads from the usage of each result what was cut ({wanted}), which is missing "
+            f"in {usage!r}; ask an agent that says so"
+        )
+    return usage
 
 
 def _shift(full: Mapping[str, Any], other: Mapping[str, Any]) -> float:

@@ -20,7 +20,11 @@ _TURNS = 2
 
 
 def mixed_batch(
-    target: Any, texts: Sequence[Any], questions: Mapping[Any, Any], budgets: Mapping[str, int]
+    target: Any,
+    texts: Sequence[Any],
+    questions: Mapping[Any, Any],
+    budgets: Mapping[str, int],
+    model: str,
 ) -> list[dict[str, Any]]:
     """Ask one batch of all kinds, each twice, in turns.
 
@@ -29,6 +33,7 @@ def mixed_batch(
         texts: States; where there are too few they are used again, with a number before them.
         questions: What most requests ask.
         budgets: ``max_len`` and ``head_max_len`` of the requests that have their own.
+        model: The checkpoint that all requests go to.
 
     Returns:
         For each kind a row: its ``setting``, ``n_states``, what it ``asks`` (a number, equal where
@@ -38,14 +43,14 @@ def mixed_batch(
     router = target
     if not is_router(target):
         router = Router()
-        router.attach("english", target)
+        router.attach(model, target)
         budgets = {name: each for name, each in budgets.items() if _takes(target, name)}
     kinds = _kinds(questions, budgets)
     requests = []
     for number, options in enumerate([*kinds.values()] * _TURNS):
         # Every state is one of its own, so that a run shows which requests it holds.
         text = f"{number}. {state_text(texts[number % len(texts)])}"
-        requests.append({"state": text, "questions": questions, "model": "english", **options})
+        requests.append({"state": text, "questions": questions, "model": model, **options})
     look = _Asks()
     with Watch(router) as watch:
         router.predict_batch(requests, hooks=look)

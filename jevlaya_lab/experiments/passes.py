@@ -62,7 +62,8 @@ class Watch:
         target: The agent or router.
 
     Attributes:
-        runs: The runs of agents, in the order in which they began.
+        runs: The runs of agents, in the order in which they began; without those that a hook began
+            inside of another.
         unseen: Kinds of agents that answered and whose passes cannot be seen.
     """
 
@@ -145,7 +146,8 @@ class Watch:
             ctx.max_len,
             ctx.head_max_len,
         )
-        self.runs.append(run)
+        if not self._open:  # what a hook asks meanwhile is no part of the call
+            self.runs.append(run)
         self._open.append((ctx, run))
 
     def _end(self, ctx: Any) -> None:

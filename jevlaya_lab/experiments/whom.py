@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 import pandas as pd
@@ -61,7 +62,14 @@ def describe(agent: Any) -> str:
     kind = type(agent)
     name = getattr(agent, "model_id", None)
     of = f" of {name}" if isinstance(name, str) else ""
-    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}{of}"
+    package = kind.__module__.partition(".")[0]
+    found = f"{package}.{kind.__qualname__}{of}"
+    if package == __name__.partition(".")[0]:
+        return found
+    try:
+        return f"{found}, version {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return found
 
 
 def typed(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, Any]) -> pd.DataFrame:

@@ -121,30 +121,6 @@ def outermost(runs: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def with_steps(run: pd.Series, runs: pd.DataFrame) -> pd.Series:
-    """A router's run with the steps of the agent's run that answered it, also where that is shared.
-
-    Args:
-        run: A row of ``runs``.
-        runs: ``trace.runs``.
-    """
-    if run["scope"] != "router":
-        return run
-    agents = runs[(runs["scope"] == "agent") & (runs["call_id"] == run["call_id"])]
-    inside = agents[agents["parent_run_id"] == run["run_id"]]
-    if inside.empty:  # a pass that it shared with other requests is under none of them
-        shared = agents["parent_run_id"].isna() == pd.isna(run["parent_run_id"])
-        during = (agents["start_ms"] >= run["start_ms"]) & (agents["end_ms"] <= run["end_ms"])
-        inside = agents[shared & during & (agents["n_states"] > 1)]
-    if len(inside) != 1:
-        return run
-    steps = ["n_forwards", "n_rows", "padded_tokens", "failed_step"]
-    steps += [f"{step}_ms" for step in ("encode", "collate", "forward", "decode")]
-    found: pd.Series = run.copy()
-    found[steps] = inside.iloc[0][steps]
-    return found
-
-
 _RUN_OF, _EVENTS_OF = map(itemgetter, range(2))
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from jevlaya_lab.frames import Trace
-from jevlaya_lab.frames.build import outermost, with_steps
 from jevlaya_lab.frames.decisions import decisions_frame
 from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
@@ -18,6 +17,7 @@ from jevlaya_lab.lab.experimenting import Experimenting
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
 from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.naming import of_row
+from jevlaya_lab.lab.pictures import Pictures
 from jevlaya_lab.lab.results import Shape, result_frames
 from jevlaya_lab.lab.rows import Rows, read_rows
 from jevlaya_lab.lab.showing import lab_html
@@ -31,13 +31,10 @@ from jevlaya_lab.tracing.capture import Redact
 from jevlaya_lab.tracing.listening import Listening
 from jevlaya_lab.tracing.recorder import TraceRecorder
 
-if TYPE_CHECKING:
-    from jevlaya_lab.views.picture import Picture
-
 __all__ = ["Lab"]
 
 
-class Lab(Judging, Experimenting):
+class Lab(Judging, Pictures, Experimenting):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
@@ -277,37 +274,6 @@ class Lab(Judging, Experimenting):
     def trace(self) -> Trace:
         """All runs recorded since the Lab was made or :meth:`clear` was called."""
         return self.recorder.trace
-
-    def lifecycle(self, run_id: str | None = None) -> Picture:
-        """The lifecycle diagram of one run.
-
-        Args:
-            run_id: Which run, by its id or the beginning of it; ``None`` is the last
-                one that was asked for: of a router its own, not its agent's.
-
-        Raises:
-            InvalidInput: Nothing was recorded, or no run has that id.
-        """
-        from jevlaya_lab.views.lifecycle import lifecycle_layout
-        from jevlaya_lab.views.picture import Picture
-
-        trace = self.trace
-        if trace.runs.empty:
-            raise InvalidInput("nothing was recorded yet; call predict first")
-        asked = outermost(trace.runs)
-        chosen = (trace.runs if asked.empty else asked).iloc[[-1]]
-        if run_id is not None:
-            if not isinstance(run_id, str):
-                raise InvalidInput(f"run_id is the text of an id or its beginning, got {run_id!r}")
-            chosen = trace.runs[trace.runs["run_id"].str.startswith(run_id)]
-            if len(chosen) != 1:
-                raise InvalidInput(
-                    f"{len(chosen)} recorded runs have an id that begins with {run_id!r}; "
-                    "see lab.trace.runs"
-                )
-        run = with_steps(chosen.iloc[0], trace.runs)
-        events = trace.events[trace.events["run_id"] == run["run_id"]]
-        return Picture(lifecycle_layout(run, events))
 
     def clear(self) -> None:
         """Forget the trace and the last answers."""

@@ -48,7 +48,7 @@ def _arrow(layout: Layout, arrow: Arrow) -> list[Piece]:
         end = (target.x, target.y + target.height / 2)
     else:
         narrow = source if source.width < target.width else target
-        x = narrow.x + narrow.width / 2
+        x = narrow.x + narrow.width / 2 if arrow.at is None else arrow.at
         start, end = (x, source.y + source.height), (x, target.y)
     taken = arrow.status == "done"
     role, dash, width = ("ink", 0, 1.4) if taken else ("faded", 1, 1.0)
@@ -64,7 +64,7 @@ def _bar(bar: Bar) -> list[Piece]:
     found: list[Piece] = [
         Rect(bar.x, bar.y, bar.width, bar.height, bar.role, bar.hatch, label=bar.label)
     ]
-    if bar.width > text_width(bar.label, 12.0) + 8:
+    if not bar.hatch and bar.width > text_width(bar.label, 12.0) + 8:
         found.append(
             Label(
                 bar.x + bar.width / 2,

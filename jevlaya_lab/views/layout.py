@@ -50,12 +50,16 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From one box to another; ``status`` says whether that way was taken."""
+    """From one box to another; ``status`` says whether that way was taken.
+
+    ``at`` is the x of an arrow downwards; ``None`` takes the middle of the narrower box.
+    """
 
     source: str
     target: str
     status: Status = "done"
     label: str = ""
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

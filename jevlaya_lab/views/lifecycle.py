@@ -1,309 +1,244 @@
-"""The lifecycle diagram of one agent run: the way it took, with what every hook did and cost."""
+"""The lifecycle diagram of one run or call: the way it took, what every hook did and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import pandas as pd
-
-from jevlaya_lab.views.furniture import heading
-from jevlaya_lab.views.layout import Arrow, Bar, Box, Layout, Status
+from jevlaya_lab.frames import Trace
+from jevlaya_lab.system_one.errors import InvalidInput
+from jevlaya_lab.views.batch import batch_layout
+from jevlaya_lab.views.calls import Bracket, Call, Row, call_of, find
+from jevlaya_lab.views.flow import Flow
+from jevlaya_lab.views.furniture import MARGIN, heading
+from jevlaya_lab.views.hook_text import hook_lines, listening, raised
+from jevlaya_lab.views.layout import WIDTH, Layout, Status, Table
+from jevlaya_lab.views.routed import load_lines, route_lines
+from jevlaya_lab.views.steps import agent_boxes, counted, end_box, outcome, passed_on, spent, way
+from jevlaya_lab.views.time_bar import time_bar
 
 __all__ = ["lifecycle_layout"]
 
-WIDTH: Final = 880.0
-_MARGIN: Final = 24.0
-_LINE: Final = 17.0
-_TITLE: Final = 26.0
-_GAP: Final = 30.0
-_WIDE: Final = WIDTH - 2 * _MARGIN
-_CHARACTERS: Final = 118
-"""Characters of a line that fit into a box of full width."""
+_WIDE: Final = WIDTH - 2 * MARGIN
 
 
-def lifecycle_layout(run: pd.Series[Any], events: pd.DataFrame) -> Layout:
-    """Lay out the lifecycle of one run.
+def lifecycle_layout(trace: Trace, run_id: str | None = None) -> Layout:
+    """Lay out the lifecycle of one run, or of a router's batch.
 
     Args:
-        run: A row of ``trace.runs``.
-        events: The rows of ``trace.events`` that belong to it.
+        trace: The trace.
+        run_id: The id of a run, or of a call, or the beginning of one; ``None`` is the last run
+            that was asked for: of a router its own, not its agent's. The id of a call with
+            several requests gives all of them, one bracket per checkpoint.
 
     Returns:
-        Boxes from the call to its return, top to bottom. Steps that this run did not take are there
-        as well, with the status ``skipped``.
+        Boxes from the call to its return, top to bottom; of a router's run its agent's run stands
+        in a frame of its own inside. Steps that a run did not take are there as well, with the
+        status ``skipped``.
+
+    Raises:
+        InvalidInput: Nothing was recorded, or not exactly one run or call has that id.
     """
-    facts = {str(key): _plain(value) for key, value in run.items()}
-    failed = facts["error_type"] is not None
-    skipped = bool(facts["skipped"])
-    inferred = facts["forward_ms"] is not None
-    boxes: list[Box] = []
-    y = 78.0
+    if not isinstance(trace, Trace):
+        raise InvalidInput(f"lifecycle_layout takes a trace, got a {type(trace).__name__}")
+    run, whole = find(trace, run_id)
+    call = call_of(trace, run)
+    if whole and sum(len(bracket.runs) for bracket in call.brackets) > 1:
+        return batch_layout(call)
+    return _run_layout(run, call)
 
-    def add(box_id: str, title: str, lines: Sequence[str], status: Status = "done") -> Box:
-        nonlocal y
-        box = _box(box_id, _MARGIN, y, _WIDE, title, lines, status)
-        boxes.append(box)
-        y += box.height + _GAP
-        return box
 
-    start_lines, start_failed = _hook_lines(events, "on_predict_start")
-    end_lines, end_failed = _hook_lines(events, "on_predict_end")
-    error_lines, error_failed = _hook_lines(events, "on_error")
-    add("call", f"{facts['entry'] or 'call'}(…)", [_asked(facts)])
-    add(
+def _run_layout(run: Row, call: Call) -> Layout:
+    events = call.events.get(run["run_id"], [])
+    title = f"Lifecycle of one run: {run['scope'] or 'run'} {run['model'] or ''}".rstrip()
+    subtitle = _subtitle(run, call)
+    pieces, y = heading(title, subtitle)
+    flow = Flow(MARGIN, y, _WIDE)
+    bracket = call.bracket(run) if run["scope"] == "router" else None
+    asked = _asked(run)
+    inside = call.inside.get(run["run_id"], 0)
+    inside -= sum(p["parent_run_id"] == run["run_id"] for p in bracket.passes) if bracket else 0
+    more = [f"{counted(inside, 'more run')} inside, asked by hooks or the agent"] if inside else []
+    flow.add("call", f"{run['entry'] or 'call'}(…)", [asked, *more])
+    before = "call"
+    shared = 0
+    if bracket is not None:
+        before = _before_start(flow, run, call, bracket)
+        flow.arrow(before, "start")
+        shared = _router_boxes(flow, run, call, bracket)
+    elif run["scope"] in ("route", "load", "evict"):
+        _one_event(flow, run, events)
+    else:
+        flow.arrow(before, "start")
+        agent_boxes(flow, run, events)
+    flow.arrow("end", "return")
+    flow.add("return", *outcome(run["error_type"], listening(events, "on_predict_end")))
+    passes = bracket.passes_of(run) if bracket else []
+    timed = passes[0] if len(passes) == 1 else run
+    together = 0 if bracket is None else len(bracket.runs)
+    bars, keys, y = time_bar(run, timed, events, flow.y - 4, shared, together)
+    said = [f"{asked}; {way(run, shared)}", spent(run)]
+    said += [f"routed to {run['routing_model']}: {run['routing_reason']}"] * bool(
+        run["routing_reason"]
+    )
+    start, end = listening(events, "on_predict_start"), listening(events, "on_predict_end")
+    said.append(f"Start hooks: {'; '.join(hook_lines(start)) or 'none'}")
+    said.append(f"End hooks: {'; '.join(hook_lines(end)) or 'none'}")
+    return Layout(
+        WIDTH,
+        y,
+        title,
+        subtitle,
+        ". ".join([title, *said]) + ".",
+        boxes=tuple(flow.boxes),
+        arrows=tuple(flow.arrows),
+        bars=bars,
+        pieces=(*pieces, *flow.pieces, *keys),
+        tables=(boxes_table(flow),),
+    )
+
+
+def boxes_table(flow: Flow) -> Table:
+    """The boxes of a diagram as text."""
+    words = {"done": "", "skipped": "not taken", "failed": "failed"}
+    rows = [(box.title, words[box.status], "; ".join(box.lines)) for box in flow.boxes]
+    return Table(("step", "", "what"), tuple(rows), "The steps as a table")
+
+
+def _asked(run: Row) -> str:
+    if run["scope"] in ("load", "evict"):
+        return f"checkpoint {run['model'] or '?'}"
+    text = f"{counted(run['n_states'], 'state')} × {counted(run['n_questions'], 'question')}"
+    budgets = [
+        f"{name} {run[name]}" for name in ("max_len", "head_max_len") if run[name] is not None
+    ]
+    return f"{text}, in the end with {', '.join(budgets)}" if budgets else text
+
+
+def _subtitle(run: Row, call: Call) -> str:
+    parts = [f"run {str(run['run_id'])[:8]}"]
+    requests = [r["run_id"] for b in call.brackets for r in b.runs]
+    if len(requests) > 1 and run["run_id"] in requests:
+        parts.append(f"one of {len(requests)} requests of call {str(run['call_id'])[:8]}")
+    if run["started_at"] is not None:
+        parts.append(f"started {run['started_at']:%Y-%m-%d %H:%M:%S} UTC")
+    if run["thread"]:
+        parts.append(str(run["thread"]))
+    return " · ".join(parts)
+
+
+def _before_start(flow: Flow, run: Row, call: Call, bracket: Bracket) -> str:
+    """Routing and loading, which come ahead of a router's run; the id of the last box."""
+    route = call.route(run)
+    lines = [f"→ {run['routing_model'] or run['model'] or '?'}"]
+    if run["routing_reason"]:
+        lines[0] += f": {run['routing_reason']}"
+    lines += route_lines([route] if route else [], call.events)
+    flow.arrow("call", "route")
+    flow.add("route", "route: the policy, then on_route", lines)
+    lines, failed = load_lines(bracket, call.events)
+    flow.arrow("route", "load")
+    flow.add("load", f"load {bracket.model or ''}".rstrip(), lines, "failed" if failed else "done")
+    return "load"
+
+
+def _router_boxes(flow: Flow, run: Row, call: Call, bracket: Bracket) -> int:
+    """A router's run with its agent's inside; how many requests shared the pass, 0 for one."""
+    events = call.events.get(run["run_id"], [])
+    start, error = listening(events, "on_predict_start"), listening(events, "on_error")
+    failed, skipped = run["error_type"] is not None, bool(run["skipped"])
+    start_failed = raised(start)
+    flow.add(
         "start",
         "on_predict_start",
-        start_lines or ["no hook listens"],
+        hook_lines(start) or ["no hook listens"],
         "failed" if start_failed else "done",
     )
-    y = _work(boxes, y, facts, skipped=skipped, broke=failed and not start_failed)
-    # Under the middle steps: the ways past it, from the skip and from decode, stay free.
-    encode, forward = (next(b for b in boxes if b.id == step) for step in ("encode", "forward"))
-    error = (facts["error_type"], facts["error_message"])
-    boxes.append(
-        _box(
-            "error",
-            encode.x,
-            y,
-            forward.x + forward.width - encode.x,
-            "on_error",
-            [": ".join(str(each) for each in error if each is not None), *error_lines]
-            if failed
-            else ["nothing failed"],
-            ("failed" if error_failed else "done") if failed else "skipped",
+    passes = bracket.passes_of(run)
+    shared = max([int(p["n_states"] or 0) for p in passes], default=0) if passes else 0
+    shared = shared if shared > 1 else 0
+    top = flow.y
+    hit: tuple[str, str, list[str], Status] = (
+        "skip",
+        "ctx.skip(results)",
+        ["a start hook answered" if skipped else "no hook answered"],
+        "done" if skipped else "skipped",
+    )
+    (box,) = flow.row([hit], [160.0])
+    flow.y, left = top, flow.x + box.width + 18
+    flow.arrow("start", "skip", "done" if skipped else "skipped")
+    flow.arrow("skip", "end", "done" if skipped and not failed else "skipped")
+    inner = "agent"
+    if len(passes) == 1:
+        agent = passes[0]
+        name = f"inside: agent {agent['model'] or ''} {agent['entry'] or 'call'}".rstrip()
+        note = f"run {str(agent['run_id'])[:8]}, with the agent's own hooks"
+        if shared:
+            note = f"ONE call for {shared} requests of this batch: they share its forward passes"
+        with flow.frame(f"{name}(…)", x=left, note=note):
+            agent_boxes(flow, agent, call.events.get(agent["run_id"], []), "agent.")
+            at = flow.aside
+        flow.arrow("start", "agent.start", at=at)
+        inner = "agent.end"
+    else:
+        flow.row(
+            [("agent", "the agent's call", _unknown(run, passes), _state(run, passes))],
+            [flow.x + flow.width - left],
+            left,
         )
-    )
-    y += boxes[-1].height + _GAP
-    add(
-        "end",
-        "on_predict_end",
-        [
-            _spent(facts) + (", taken before these hooks ran" if end_lines else ""),
-            *(end_lines or ["no hook listens"]),
-        ],
-        "failed" if end_failed else "done",
-    )
-    add(
-        "return",
-        f"raises {facts['error_type']}" if failed else "returns the results",
-        [],
-        "failed" if failed else "done",
-    )
-    bars, caption, y = _time_bar(facts, events, y - _GAP + 34.0)
-    title = f"Lifecycle of one run: {facts['scope']} {facts['model'] or ''}".rstrip()
-    subtitle = (
-        f"run {str(facts['run_id'])[:8]} · started {facts['started_at']:%Y-%m-%d %H:%M:%S} UTC"
-    )
-    way = (
-        f"failed with {facts['error_type']}"
-        if failed
-        else "answered by a hook, nothing was computed"
-        if skipped
-        else "computed by the network"
-        if inferred
-        else _passed_on(facts)
-    )
-    alt = (
-        f"{title}. {_asked(facts)}; {way}. {_spent(facts)}. "
-        f"Start hooks: {'; '.join(start_lines) or 'none'}. "
-        f"End hooks: {'; '.join(end_lines) or 'none'}."
-    )
-    return Layout(
-        width=WIDTH,
-        height=y,
-        title=title,
-        subtitle=subtitle,
-        alt=alt,
-        boxes=tuple(boxes),
-        pieces=tuple(heading(title, subtitle)[0]),
-        arrows=_arrows(
-            boxes,
-            skipped=skipped,
-            failed=failed,
-            start_failed=start_failed,
-            otherwise=_passed_on(facts),
-        ),
-        bars=bars,
-        bar_caption=caption,
-    )
-
-
-def _passed_on(facts: dict[str, Any]) -> str:
-    """Why a run that was not skipped has no steps of its own."""
-    if facts["scope"] in ("route", "load", "evict"):
-        return f"a {facts['scope']}, no prediction"
-    if not facts["n_questions"] or not facts["n_states"]:
-        return "empty: nothing was asked"
-    if facts["scope"] == "router":
-        return "answered by the agent, whose run has the steps"
-    return "answered; its steps are not known"
-
-
-def _work(
-    boxes: list[Box], y: float, facts: dict[str, Any], *, skipped: bool, broke: bool
-) -> float:
-    """The two ways between start and end: the hook's answer, or the four steps."""
-    gap = 14.0
-    skip_width = 170.0
-    step_width = (_WIDE - skip_width - 4 * gap) / 4
-    ways: list[tuple[str, str, list[str], Status]] = [
-        (
-            "skip",
-            "ctx.skip(results)",
-            ["a start hook answered" if skipped else "no hook answered"],
-            "done" if skipped else "skipped",
+        flow.arrow("start", "agent", "skipped" if skipped or start_failed else "done")
+    flow.y = max(flow.y, top + box.height + 26)
+    if failed:
+        what = ": ".join(each for each in (run["error_type"], run["error_message"]) if each)
+        flow.row(
+            [
+                (
+                    "error",
+                    "on_error",
+                    [what, *hook_lines(error)],
+                    "failed" if raised(error) else "done",
+                )
+            ],
+            [flow.x + flow.width - left],
+            left,
         )
-    ]
-    status = _step_status(facts, broke)
-    details = {
-        "encode": ["states → token rows"],
-        "collate": [_number(facts["n_rows"], "row"), _number(facts["padded_tokens"], "pad token")],
-        "forward": [_number(facts["n_forwards"], "pass", "passes")],
-        "decode": ["logits → answers"],
-    }
-    for step, lines in details.items():
-        if facts[f"{step}_ms"] is None:
-            lines = ["broke here"] if status[step] == "failed" else []
-        elif status[step] == "failed":
-            lines = ["broke here"]
-        elif status[step] == "done":
-            lines = [_ms(facts[f"{step}_ms"]), *lines]
-        else:
-            lines = []
-        ways.append((step, step, lines, status[step]))
-    n_lines = max(len(lines) for _, _, lines, _ in ways)
-    x = _MARGIN
-    for box_id, title, lines, state in ways:
-        width = skip_width if box_id == "skip" else step_width
-        boxes.append(_box(box_id, x, y, width, title, lines, state, n_lines=n_lines))
-        x += width + gap
-    return y + boxes[-1].height + _GAP
+        flow.arrow("start" if start_failed else inner, "error")
+        flow.arrow("error", "end")
+    else:
+        flow.arrow(inner, "end", "skipped" if skipped else "done")
+    end_box(flow, run, events)
+    return shared
 
 
-_STEPS: Final = ("encode", "collate", "forward", "decode")
+def _state(run: Row, passes: list[Row]) -> Status:
+    if run["error_type"] is not None and not passes:
+        return "failed"
+    return "skipped" if run["skipped"] else "done"
 
 
-def _step_status(facts: dict[str, Any], broke: bool) -> dict[str, Status]:
-    """Which steps ran, and which one broke. The checks ahead of them count as part of encode."""
-    ran: Status = "done" if facts["forward_ms"] is not None else "skipped"
-    status = dict.fromkeys(_STEPS, ran)
-    if broke and (facts["failed_step"] is not None or ran == "skipped"):
-        at = _STEPS.index(facts["failed_step"] or "encode")
-        status.update(dict.fromkeys(_STEPS[at:], "skipped"), **{_STEPS[at]: "failed"})
-    return status
+def _unknown(run: Row, passes: list[Row]) -> list[str]:
+    """What is said where there is not exactly one agent's run to show."""
+    if run["skipped"]:
+        return ["not made"]
+    if run["error_type"] is not None and not passes:
+        return ["not made, or broke: no run of it was recorded"]
+    if passes:
+        each = ", ".join(str(p["n_states"] or "?") for p in passes)
+        return [
+            f"one of {len(passes)} calls, for {each} requests each;",
+            "which one it was, the trace does not say",
+        ]
+    if not run["n_questions"]:
+        return [passed_on(run)]
+    return ["answered; no run of the agent was recorded, its steps are not known"]
 
 
-def _box(
-    box_id: str,
-    x: float,
-    y: float,
-    width: float,
-    title: str,
-    lines: Sequence[str],
-    status: Status,
-    n_lines: int = 0,
-) -> Box:
-    fit = max(8, int(_CHARACTERS * (width - 16.0) / _WIDE))
-    lines = [" ".join(line.split()) for line in lines]
-    shown = tuple(line if len(line) <= fit else line[: fit - 1] + "…" for line in lines)
-    height = _TITLE + max(len(shown), n_lines) * _LINE + (8.0 if shown or n_lines else 0.0)
-    return Box(box_id, x, y, width, height, title, shown, status)
-
-
-def _arrows(
-    boxes: Sequence[Box], *, skipped: bool, failed: bool, start_failed: bool, otherwise: str
-) -> tuple[Arrow, ...]:
-    status = {box.id: box.status for box in boxes}
-
-    def taken(condition: bool) -> Status:
-        return "done" if condition else "skipped"
-
-    computed = status["encode"] != "skipped"
-    broken = next((step for step in _STEPS if status[step] == "failed"), None)
-    arrows = [
-        Arrow("call", "start"),
-        Arrow("start", "skip", taken(skipped)),
-        Arrow("start", "encode", taken(computed)),
-        Arrow("encode", "collate", taken(status["collate"] != "skipped")),
-        Arrow("collate", "forward", taken(status["forward"] != "skipped")),
-        Arrow("forward", "decode", taken(status["decode"] != "skipped")),
-        Arrow("skip", "end", taken(skipped and not failed)),
-        Arrow("decode", "end", taken(computed and not failed)),
-        Arrow("error", "end", taken(failed)),
-        Arrow("end", "return"),
-    ]
-    if not failed and not skipped and not computed:
-        arrows.append(Arrow("start", "end", "done", otherwise))
-    if start_failed:
-        arrows.append(Arrow("start", "error"))
-    elif failed:
-        arrows.append(Arrow(broken if broken not in (None, "decode") else "forward", "error"))
-    return tuple(arrows)
-
-
-def _hook_lines(events: pd.DataFrame, event: str) -> tuple[list[str], bool]:
-    rows = events[(events["event"] == event) & events["hook"].notna()]
-    lines, failed = [], False
-    for row in rows.itertuples(index=False):
-        error = _plain(row.error_type)
-        failed = failed or error is not None
-        changed = _plain(row.changed)
-        lines.append(
-            f"{int(row.position) + 1}. {row.hook} ({row.origin})  {_ms(row.duration_ms)}"
-            + (f"  changed {changed}" if changed else "")
-            + (f"  raised {error}" if error else "")
-        )
-    return lines, failed
-
-
-def _time_bar(
-    facts: dict[str, Any], events: pd.DataFrame, y: float
-) -> tuple[tuple[Bar, ...], str, float]:
-    total = facts["elapsed_ms"] or 0.0
-    if total <= 0:
-        return (), "", y
-    # End hooks run after elapsed_ms was taken, and on_error is part of none of these.
-    before_end = events[(events["event"] == "on_predict_start") & events["hook"].notna()]
-    parts = [
-        (step, facts[f"{step}_ms"] or 0.0) for step in ("encode", "collate", "forward", "decode")
-    ]
-    parts.append(("start hooks", float(before_end["duration_ms"].sum())))
-    parts.append(("other", max(0.0, total - sum(ms for _, ms in parts))))
-    scale = _WIDE / max(total, sum(ms for _, ms in parts))
-    bars: list[Bar] = []
-    x = _MARGIN
-    for label, ms in parts:
-        if ms > 0:
-            bars.append(Bar(x, y, ms * scale, 26.0, label, ms))
-            x += ms * scale
-    caption = "Where the time went:  " + "   ".join(
-        f"{label} {_ms(ms)} ({ms / total:.0%})" for label, ms in parts if ms > 0
-    )
-    return tuple(bars), caption, y + 26.0 + 34.0
-
-
-def _asked(facts: dict[str, Any]) -> str:
-    return f"{_number(facts['n_states'], 'state')} × {_number(facts['n_questions'], 'question')}"
-
-
-def _spent(facts: dict[str, Any]) -> str:
-    text = f"elapsed {_ms(facts['elapsed_ms'] or 0.0)}"
-    if facts["input_tokens"] is not None:
-        text += f", {int(facts['input_tokens'])} input tokens"
-    return text
-
-
-def _number(value: Any, noun: str, plural: str | None = None) -> str:
-    if value is None:
-        return f"? {noun}s"
-    return f"{int(value)} {noun if value == 1 else plural or noun + 's'}"
-
-
-def _ms(value: float) -> str:
-    """Milliseconds with about three digits that mean something."""
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f} ms"
-
-
-def _plain(value: Any) -> Any:
-    return None if value is pd.NA or value is pd.NaT or value != value else value
+def _one_event(flow: Flow, run: Row, events: list[Row]) -> None:
+    """A route, a load or an eviction: one event."""
+    event = f"on_{run['scope']}"
+    rows = listening(events, event)
+    lines = [spent(run)]
+    if run["routing_reason"]:
+        lines.insert(0, f"→ {run['routing_model'] or '?'}: {run['routing_reason']}")
+    lines += hook_lines(rows) or ["no hook listens"]
+    flow.arrow("call", "end")
+    flow.add("end", event, lines, "failed" if raised(rows) else "done")

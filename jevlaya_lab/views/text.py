@@ -89,7 +89,9 @@ def milliseconds(value: float) -> str:
     """Milliseconds with about three digits that mean something; long times in seconds."""
     if value >= 10_000:
         return f"{value / 1000:,.1f} s"
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f} ms"
+    if 0 < value < 0.005:
+        return "<0.01 ms"
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f} ms"
 
 
 def plain(value: Any) -> Any:

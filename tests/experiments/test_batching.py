@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from experiment_fakes import claim, routed
-from fakes import StubAgent, make_agent
+from fakes import RecordingNetwork, StubAgent, make_agent
 
 from jevlaya_lab import Noul, Router
 from jevlaya_lab.experiments import batching
 from jevlaya_lab.system_one import answering, inference
+from jevlaya_lab.system_one.context import ForwardPass
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 
@@ -55,6 +57,15 @@ def test_of_a_router_each_checkpoints_share_is_counted_by_itself():
     row = result.frame[result.frame["batch_size"] == 3].iloc[0]
 
     assert row["runs"] == "0 1"
+    assert claim(result, "forward passes, rounded up").held is True
+
+
+def test_passes_that_embed_questions_are_no_passes_over_states():
+    network = RecordingNetwork()
+    network.preparing = [ForwardPass("questions", 5, 50, 0, 1.0)]
+    result = run(make_agent(network), states=STATES)
+
+    assert set(result.frame.loc[result.frame["part"] == "size", "rows"]) == {7}
     assert claim(result, "forward passes, rounded up").held is True
 
 
@@ -147,7 +158,8 @@ def test_input_is_sorted_before_where_there_is_no_switch():
                 states, questions, batch_size, hooks=hooks, sort_by_length=False
             )
 
-    result = run(Plain(), states=STATES)
+    states = ["billing " * 9, "tech", "shipping " * 5, "sales sales", "account " * 7]
+    result = run(Plain(), states=states)
     sizes = result.frame[result.frame["part"] == "size"]
 
     assert set(sizes["sorting"]) == {"off", "before"}
@@ -181,8 +193,6 @@ def test_times_that_overlap_are_not_judged():
     def held(low, high):
         told = sizes.assign(ms_low=low, ms_high=high)
         rest = frame[frame["part"] == "mixed"]
-        import pandas as pd
-
         claims = batching.claims_about(pd.concat([told, rest]))
         return next(each.held for each in claims if "per second" in each.text)
 

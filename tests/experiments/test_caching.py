@@ -132,6 +132,28 @@ def test_a_cache_that_serves_nothing_breaks_the_first_claim_and_leaves_others_op
     assert claim(result, "Nothing is computed").held is None
 
 
+def test_what_is_computed_for_a_duplicate_is_not_held_against_the_hit_before_it():
+    class FirstOnly:
+        """Answers the first request of each text, and no other."""
+
+        def __init__(self):
+            self.seen = set()
+
+        def on_predict_start(self, ctx):
+            if ctx.states[0] not in self.seen:
+                self.seen.add(ctx.states[0])
+                ctx.skip([{"model": "made up", "answers": {}, "usage": {}}])
+
+    result = run(routed(), cache=FirstOnly())
+    batch = result.frame[result.frame["round"] == "batch"]
+
+    assert batch.groupby("outcome", observed=True)["computed"].unique().map(list).to_dict() == {
+        "hit": [False],
+        "duplicate": [True],
+    }
+    assert claim(result, "Nothing is computed").held is True
+
+
 def test_a_full_cache_forgets():
     result = run(routed(), capacity=1)
 

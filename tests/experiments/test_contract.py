@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from contextvars import Context
 
 import laya
 import laya.agent
 import pandas as pd
 import pytest
-from experiment_fakes import routed
-from fakes import StubAgent, make_agent
+from experiment_fakes import claim, routed
+from fakes import StubAgent, make_agent, promptly
 from tiny import make_checkpoint
 
-from jevlaya_lab import Agent, Choice, Noul
+from jevlaya_lab import Agent, Choice, Noul, OptionOrderProbe, Router
 from jevlaya_lab.experiments import ExperimentStopped, find
 from jevlaya_lab.frames import read_csv
-from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption, InvalidQuestion
+from jevlaya_lab.system_one.errors import (
+    InvalidInput,
+    InvalidOption,
+    InvalidQuestion,
+    InvalidResult,
+)
 from jevlaya_lab.views.layout import Layout
 
 QUICK = {
@@ -178,3 +184,64 @@ def test_its_hypothesis_about_the_runtime_holds_on_the_embedded_checkpoint(name)
 
     assert all(each.held is not False for each in result.claims if each.rule), result.summary()
     assert result.parameters["agent"] == "Router() with the embedded checkpoint"
+
+
+def test_passes_of_calls_that_hooks_make_meanwhile_are_not_counted():
+    agent = make_agent()
+    agent.add_hook(OptionOrderProbe(2))
+    result = run("batching", agent, n=6)
+
+    assert all(each.held for each in result.claims if each.rule), result.summary()
+    sizes = result.frame[result.frame["part"] == "size"]
+    assert set(sizes["rows"]) == {6}
+
+
+def test_of_what_others_ask_at_the_same_time_nothing_is_counted():
+    """Another thread asks the router's agent between two start hooks of the experiment's call."""
+    agent, questions = make_agent(), {"q": Noul("Sure?")}
+    others = []
+
+    class Elsewhere:
+        def on_predict_start(self, ctx):
+            ask = Context().run  # of a thread that has nothing to do with this call
+            others.append(promptly(lambda: ask(agent.predict, "b", questions)))
+
+    router = Router(hooks=[Elsewhere()])
+    for each in ("english", "multilingual"):
+        router.attach(each, agent)
+    result = run("batching", router, states=["alpha", "beta"], questions=questions)
+    sizes = result.frame[result.frame["part"] == "size"]
+
+    assert len(others) > 2
+    assert set(sizes["rows"]) == {2}
+    assert all(each.held for each in result.claims if each.rule), result.summary()
+
+
+@pytest.mark.parametrize("name", ["caching", "option_order"])
+def test_agents_that_say_little_behind_a_router_make_no_claim_true(name):
+    router = Router()
+    for each in ("english", "multilingual"):
+        router.attach(each, StubAgent())
+    result = run(name, router)
+
+    assert isinstance(result.layout(), Layout)
+    unknown = {"caching": "Nothing is computed", "option_order": "in any order"}[name]
+    assert claim(result, unknown).held is None
+
+
+def test_budget_says_what_it_needs_of_results():
+    router = Router()
+    for each in ("english", "multilingual"):
+        router.attach(each, StubAgent())
+    with pytest.raises(InvalidResult, match="budget reads from the usage of each result"):
+        run("budget", router)
+
+
+def test_what_it_ran_on_is_named_with_its_version(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = laya.agent.Agent(folder, device="cpu")
+        result = run("budget", theirs)
+
+    assert result.parameters["agent"].startswith("laya.Agent")
+    assert result.parameters["agent"].endswith("version 0.4.15")
