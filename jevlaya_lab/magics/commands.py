@@ -45,6 +45,9 @@ def _command(*options: Any) -> Callable[[Any], Command]:
     return decorate
 
 
+PICTURES: Final = ("lifecycle", "order", "timeline", "residency", "distributions")
+"""What %jevlaya diagram draws."""
+
 _OUT: Final = argument(
     "-o", "--out", metavar="NAME", help="Assign the result to this variable instead of showing it."
 )
@@ -205,15 +208,33 @@ def export(session: Session, args: argparse.Namespace, cell: str | None) -> Path
 
 @_command(
     argument(
-        "run", nargs="?", metavar="RUN_ID", help="Beginning of a run's id; else the last run."
+        "run",
+        nargs="?",
+        metavar="ID",
+        help="Beginning of the id of a run or a call; else the last run (lifecycle, order).",
     ),
-    argument("--save", metavar="PATH", help="Write it as PNG as well."),
+    argument("-k", "--kind", choices=PICTURES, default="lifecycle", help="Which picture."),
+    argument("--save", metavar="PATH", help="Write it as well: a name in .png, .svg or .html."),
     _LAB,
     _OUT,
 )
 def diagram(session: Session, args: argparse.Namespace, cell: str | None) -> Any:
-    """The lifecycle of one run as a picture: hooks in their order, steps, where the time went."""
-    picture = session.lab(args.lab).lifecycle(args.run)
+    """The trace as a picture: the lifecycle of a run or call, or one of the other kinds.
+
+    lifecycle: hooks in their places, steps, where the time went. order: the events of a call.
+    timeline, residency, distributions: of the whole trace.
+    """
+    lab = session.lab(args.lab)
+    of_one: dict[str, Callable[[str | None], Any]] = {
+        "lifecycle": lab.lifecycle,
+        "order": lab.hook_order,
+    }
+    if args.kind in of_one:
+        picture = of_one[args.kind](args.run)
+    elif args.run is not None:
+        raise UsageError(f"--kind {args.kind} is of the whole trace; leave {args.run!r} out")
+    else:
+        picture = getattr(lab, args.kind)()
     if args.save is not None:
         picture.save(file_path(args.save))
     return picture

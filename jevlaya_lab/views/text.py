@@ -19,6 +19,8 @@ _ASCII: Final = (
 )  # fmt: skip
 _OTHERS: Final = {"·": 32, "–": 50, "…": 100, "—": 100}
 _BOLD: Final = 1.11
+_ROUNDED: Final = 1.03
+"""Glyphs are put on whole pixels, which makes lines a little wider."""
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
@@ -30,7 +32,7 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
         bold: Whether it is bold.
     """
     total = sum(map(_hundredths, text))
-    return total / 100 * size * (_BOLD if bold else 1.0)
+    return total / 100 * size * _ROUNDED * (_BOLD if bold else 1.0)
 
 
 def cut(text: str, width: float, size: float, bold: bool = False) -> str:
@@ -38,7 +40,7 @@ def cut(text: str, width: float, size: float, bold: bool = False) -> str:
     text = " ".join(text.split())
     if text_width(text, size, bold) <= width:
         return text
-    scale = size / 100 * (_BOLD if bold else 1.0)
+    scale = size / 100 * _ROUNDED * (_BOLD if bold else 1.0)
     room, end = width - _hundredths("…") * scale, 0
     for character in text:
         room -= _hundredths(character) * scale
