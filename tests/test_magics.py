@@ -18,6 +18,8 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from jevlaya_lab import Choice, Lab, Noul, Router, Trace, read_trace_csv, set_default_lab
+from jevlaya_lab.experiments import NAMES, find
+from jevlaya_lab.frames import read_csv
 from jevlaya_lab.magics.states import read_cell
 
 QUESTIONS = {"team": Choice("Which team?", ["alpha", "beta"]), "sure": Noul("Is it so?")}
@@ -479,6 +481,65 @@ def test_the_examples_of_the_documentation_run(ip, run, tmp_path, monkeypatch):
     assert len(ip.user_ns["trace"].runs) == 1
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"trace.csv", "lifecycle.png"}
     assert ip.user_ns["tickets"].columns.tolist() == ["subject", "text", "team", "mood", "cancel"]
+
+
+# --- experiments -----------------------------------------------------------------------------
+
+
+def test_experiments_are_listed_with_what_they_are(run):
+    listed = run("%jevlaya experiment").value
+    assert listed.columns.tolist() == ["name", "title"]
+    assert listed["name"].tolist() == list(NAMES)
+    assert listed.set_index("name").loc["eviction", "title"].startswith("Eviction: loads")
+
+
+def test_the_help_of_an_experiment_has_its_parameters(run):
+    shown = run("%jevlaya experiment eviction -h").out
+    assert "%jevlaya experiment eviction\n" in shown
+    assert "--pattern {languages,round-robin,bursty,zipf}" in shown
+    assert "--max-loaded INT [INT ...]" in shown
+    assert "from 1 to 64" in shown
+    assert "--no-defaults" in run("%jevlaya experiment hook_order --help").out
+    assert "NAME -h` shows" in run("%jevlaya experiment -h").out
+
+
+def test_an_experiment_gives_what_run_gives(ip, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Router, "_build", lambda self, name, source: make_agent())
+    line = "%jevlaya experiment eviction --max-loaded 1 2 --pattern bursty --n-requests 9 --seed 3"
+    files = f"--save '{tmp_path / 'a.csv'}' --save '{tmp_path / 'a.png'}' --save '{tmp_path}/a.svg'"
+    ran = run(f"{line} -o found {files}")
+
+    assert ran.value is None
+    found = ip.user_ns["found"]
+    again = find("eviction").run(
+        max_loaded=[1, 2], pattern="bursty", n_requests=9, seed=3, progress=False
+    )
+    counts = ["max_loaded", "policy", "loads", "evictions", "hit_rate"]
+    pd.testing.assert_frame_equal(found.frame[counts], again.frame[counts])
+    assert (found.parameters, found.seed) == (again.parameters, 3)
+    pd.testing.assert_frame_equal(read_csv(tmp_path / "a.csv"), found.frame)
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "a.svg").exists()
+    assert "Request by request" in run(f"found = {line}\nprint(found.summary())").out
+
+
+def test_an_experiment_runs_on_the_lab_that_is_named_or_configured(ip, run):
+    asked = "%jevlaya experiment failure --n-requests 3 -o found"
+    run(f"{asked} --lab lab")
+    assert ip.user_ns["found"].parameters["agent"] == "jevlaya_lab.Agent('test')"
+    run("%jevlaya config --lab routing -o _")
+    run(asked)
+    assert ip.user_ns["found"].parameters["agent"] == "jevlaya_lab.Router"
+    assert ip.user_ns["lab"].trace.runs.empty
+    assert ip.user_ns["routing"].agent.hooks == []
+
+
+def test_switches_have_a_way_back(ip, run):
+    asked = "%jevlaya experiment hook_order --lab lab -o found"
+    run(f"{asked} --no-defaults")
+    assert ip.user_ns["found"].parameters["defaults"] is False
+    run(f"{asked} --defaults")
+    assert ip.user_ns["found"].parameters["defaults"] is True
 
 
 # --- the tab key -----------------------------------------------------------------------------

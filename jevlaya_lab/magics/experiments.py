@@ -77,9 +77,7 @@ class Experiments:
 
     @staticmethod
     def _parser(prog: str, description: str) -> Any:
-        return MagicArgumentParser(
-            prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        return MagicArgumentParser(prog, description=description)
 
     @staticmethod
     def _common(parser: Any) -> None:

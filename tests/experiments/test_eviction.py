@@ -37,7 +37,8 @@ def test_the_frame_has_what_was_measured_beside_what_was_computed(built):
     for size, of_one in requests.groupby("max_loaded"):
         names = of_one["checkpoint"].tolist()
         for policy, compute in POLICIES.items():
-            (row,) = frame.query("max_loaded == @size and policy == @policy").to_dict("records")
+            of_policy = frame[(frame["max_loaded"] == size) & (frame["policy"] == policy)]
+            (row,) = of_policy.to_dict("records")
             computed = compute(names, int(size))
             assert (row["loads"], row["evictions"]) == (computed.loads, computed.evictions)
             assert row["hit_rate"] == pytest.approx(1 - computed.loads / 30)
@@ -150,7 +151,7 @@ def test_a_router_that_cannot_load_here_is_refused_before_anything_is_loaded(bui
     router.register("papers", "embedded")
     run(router, **SMALL)
     built.clear()
-    with pytest.raises(InvalidInput, match="sends '..' to 'multilingual'"):
+    with pytest.raises(InvalidInput, match=r"sends '..' to 'multilingual'"):
         run(router, **SMALL | {"pattern": "languages"})
     assert built == []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pandas as pd
 import pytest
 from benches import Idle, a_router, build_at_once, claim, facts, stop_at
@@ -150,15 +152,20 @@ def test_hooks_behind_a_failing_one_that_run_all_the_same(monkeypatch):
     def dispatch(self, event, ctx):
         first = None
         for entry in self.entries:
-            try:
-                getattr(entry.hook, event, lambda ctx: None)(ctx)
-            except Exception as error:
-                first = first or error
+            first = _attempt(getattr(entry.hook, event, lambda ctx: None), ctx) or first
         if first is not None:
             raise_again(first)
 
     monkeypatch.setattr(ActiveHooks, "dispatch", dispatch)
     assert claim(on_router(), "L-4").held is False
+
+
+def _attempt(method, ctx):
+    try:
+        method(ctx)
+    except Exception as error:
+        return error
+    return None
 
 
 def test_another_exception_than_the_hooks_own(monkeypatch):
@@ -201,10 +208,8 @@ def test_no_hook_stays_anywhere(progress):
     before, network, hooks = facts(router), agent.network, agent.hooks
 
     for target in (router, agent):
-        try:
+        with pytest.raises(ExperimentStopped) if progress else contextlib.nullcontext():
             run(target, progress=progress)
-        except ExperimentStopped:
-            assert progress
 
     assert facts(router) == before
     assert (agent.hooks, agent.network) == (hooks, network)

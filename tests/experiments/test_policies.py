@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -47,7 +50,8 @@ def test_every_policy_keeps_to_its_room_and_says_what_it_did(requests, room):
         for name, loaded, gone in zip(requests, run.loaded, run.evicted, strict=True):
             assert loaded == (name not in held)
             if gone is not None:
-                assert loaded and len(held) == room
+                assert loaded
+                assert len(held) == room
                 held.remove(gone)
             held.add(name)
             assert len(held) <= room
@@ -104,10 +108,6 @@ def test_bursts_are_long_and_zipf_prefers_the_first_names():
 
 
 def test_the_mix_of_languages_is_that_of_the_demo_tickets():
-    import csv
-    from collections import Counter
-    from pathlib import Path
-
     path = Path(__file__).parents[2] / "data" / "support_tickets.csv"
     with path.open(encoding="utf-8", newline="") as file:
         counted = Counter(row["language"] for row in csv.DictReader(file))
