@@ -87,7 +87,7 @@ class Explorer(Shown):
         self._refresh.on_click(lambda _: self._latest.submit(self.refresh))
         self._back.on_click(lambda _: self._step(-1))
         self._forth.on_click(lambda _: self._step(1))
-        super().__init__(self._controls(), _EMPTY, f"Explorer of {lab!r}")
+        super().__init__(self._controls(), _EMPTY, "Explorer of runs: its controls need a running kernel")
         self.refresh()
         self.wait()
 

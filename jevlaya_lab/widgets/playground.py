@@ -88,7 +88,7 @@ class Playground(Shown):
         self._worker = Worker(lambda _: None)
         self._run.on_click(lambda _: self.run())
         self._stop.on_click(lambda _: self.stop())
-        super().__init__(self._controls(), _EMPTY, f"Playground of {lab!r}")
+        super().__init__(self._controls(), _EMPTY, "Playground: its controls need a running kernel")
 
     @property
     def state(self) -> Any:
