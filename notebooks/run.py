@@ -12,8 +12,10 @@ by anything; of pictures only that they are there.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -27,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 TOLERANCE = 0.02
 TIME_LIMIT = 300
 HASH = "source_sha256"
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 _ID = re.compile(r"\b[0-9a-f]{8,64}\b|0x[0-9a-f]+|/(?:tmp|home|root)/\S*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -77,6 +80,8 @@ def shown(cell: Any) -> list[tuple[str, str]]:
             found.append((output.name, output.text))
         elif output.output_type == "error":
             found.append(("error", f"{output.ename}: {output.evalue}"))
+        elif WIDGET in output.data:
+            found.append(("widget", output.data.get("text/plain", "")))
         else:
             data = output.data
             pictures = [(kind, "") for kind in sorted(data) if kind.startswith("image/")]
@@ -110,8 +115,18 @@ def check(path: Path) -> list[str]:
     committed = nbformat.read(path, as_version=4)
     if committed.metadata.get(HASH) != source_hash(committed):
         return ["its cells were changed and it was not executed since"]
-    with tempfile.TemporaryDirectory() as folder:
-        return list(differences(committed, execute(path, Path(folder))))
+    with copied_project() as folder:
+        return list(differences(committed, execute(path, folder)))
+
+
+@contextlib.contextmanager
+def copied_project() -> Iterator[Path]:
+    """An empty folder for a notebook to run and write in, with the project's ``data`` beside it."""
+    with tempfile.TemporaryDirectory() as project:
+        shutil.copytree(HERE.parent / "data", Path(project) / "data")
+        folder = Path(project) / "notebooks"
+        folder.mkdir()
+        yield folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,8 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{path.name}: {'stale' if found else 'fresh'}", *found, sep="\n  ")
             stale += bool(found)
         else:
-            with tempfile.TemporaryDirectory() as folder:
-                notebook = execute(path, Path(folder))
+            with copied_project() as folder:
+                notebook = execute(path, folder)
             nbformat.write(notebook, path)
             print(f"{path.name}: executed")
     return 1 if stale else 0

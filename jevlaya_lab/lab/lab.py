@@ -15,6 +15,7 @@ from jevlaya_lab.lab.accessor import register
 from jevlaya_lab.lab.asking import Asker, check_target, in_chunks, is_router
 from jevlaya_lab.lab.experimenting import Experimenting
 from jevlaya_lab.lab.inputs import StateColumns, by_row, check_each, read_states
+from jevlaya_lab.lab.interactive import Interactive
 from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.naming import of_row
 from jevlaya_lab.lab.pictures import Pictures
@@ -34,7 +35,7 @@ from jevlaya_lab.tracing.recorder import TraceRecorder
 __all__ = ["Lab"]
 
 
-class Lab(Judging, Pictures, Experimenting):
+class Lab(Judging, Pictures, Experimenting, Interactive):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
