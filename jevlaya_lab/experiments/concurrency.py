@@ -172,7 +172,9 @@ def _claims(todo: Sequence[tuple[int, bool]], clashes: Sequence[Clash]) -> Itera
         "With hooks_concurrent=False one hook runs at a time, and a hook without a lock loses "
         "nothing.",
         worst <= 1 and lost == 0 if several else None,
-        f"At most {worst} at once, {lost} of {sum(c.asked for _, c in several)} updates lost.",
+        f"At most {worst} at once, {lost} of {sum(c.asked for _, c in several)} updates lost."
+        if several
+        else "One thread alone.",
         "L-39",
     )
     free = [(n, clash) for (n, concurrent), clash in both if concurrent and n > 1]

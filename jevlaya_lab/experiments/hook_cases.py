@@ -18,8 +18,11 @@ from jevlaya_lab.experiments.targets import (
     one_agent,
 )
 from jevlaya_lab.experiments.watching import ORIGINS, Seen, Tape, Watch
+from jevlaya_lab.frames import Trace
 from jevlaya_lab.system_one import hooks as own_hooks
 from jevlaya_lab.system_one.hooks import HookRegistry
+from jevlaya_lab.tracing.listening import Listening
+from jevlaya_lab.tracing.recorder import TraceRecorder
 
 __all__ = ["LOADING", "Bench", "Case", "Observed", "all_cases"]
 
@@ -196,8 +199,27 @@ class Bench:
             finally:
                 for hook in installed:
                     target.remove_hook(hook)
+        if outcome is not None and not case.event:
+            raise outcome  # nothing was to fail here
         first = tape.faults[0] if tape.faults else None
         return Observed(case, tuple(tape.seen), self._numbers, outcome, first, tuple(pair.nested))
+
+    def recorded(self) -> Trace:
+        """One batch with all hooks in peace, as a trace: what its picture is made of."""
+        target = self._targets[False, False]
+        tape, recorder = Tape(self._states), TraceRecorder()
+        lasting, installed, per_call = self._hooks(Case("lists"), tape, target)
+        for hook in (*lasting, *installed, *per_call):
+            hook.__class__ = type(hook.name, (Watch,), {})  # traces name hooks by their class
+        with _process_wide(target, lasting):
+            target.add_hook(installed)
+            try:
+                with Listening(recorder, target, "predict_batch", per_call) as listening:
+                    self._ask(target, _ATTACHED, **listening.hooks)
+            finally:
+                for hook in installed:
+                    target.remove_hook(hook)
+        return recorder.trace
 
     def _to_load(self, router: Any) -> str:
         """A checkpoint that is not resident, while another one is."""
@@ -223,12 +245,12 @@ class Bench:
                 found[-1].append(Watch(tape, f"{origin} {i + 1}", origin, place, target, raises))
         return found
 
-    def _ask(self, target: Any, name: str, hooks: Any) -> None:
+    def _ask(self, target: Any, name: str, hooks: Any, **functions: Any) -> None:
         if self._routed:
             requests = [{"state": each, "questions": {}, "model": name} for each in self._states]
-            target.predict_batch(requests, hooks=hooks)
+            target.predict_batch(requests, hooks=hooks, **functions)
         else:
-            target.predict_batch(self._states, {}, hooks=hooks)
+            target.predict_batch(self._states, {}, hooks=hooks, **functions)
 
 
 @contextmanager

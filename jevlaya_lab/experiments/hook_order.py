@@ -21,7 +21,9 @@ from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, TEXT, levels, table
 from jevlaya_lab.experiments.targets import check_target, described, is_router
 from jevlaya_lab.experiments.watching import ORIGINS
-from jevlaya_lab.views.charts import heat_chart
+from jevlaya_lab.frames import Trace
+from jevlaya_lab.views.charts import heat_chart, stack
+from jevlaya_lab.views.hook_order import hook_order_layout
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["HookOrderResult", "run"]
@@ -50,24 +52,30 @@ class HookOrderResult(ExperimentResult):
     ``case`` is ``lists``, ``none added``, ``pairs``, or such as ``on_error fails at 2``: the hook
     at place 2 raises there. ``request`` is the number of the request, ``error_type`` the type of
     ``ctx.error``, and ``raised`` whether this hook raised.
+
+    Attributes:
+        trace: Of one more batch in which no hook fails.
     """
 
+    trace: Trace
+
     def layout(self) -> Layout:
-        """How often each hook heard each event, case by case."""
+        """The order of events of one batch, and how often each was heard, case by case."""
         shown = self.frame[~self.frame["hooks_concurrent"]]
         counts = shown.groupby(["case", "event"], observed=True, sort=False).size()
         frame = counts.rename("heard").reset_index()
         facts = self.parameters
-        return heat_chart(
+        heat = heat_chart(
             frame,
             x="event",
             y="case",
             value="heard",
-            title="Hook order: what was heard where a hook fails",
+            title="What was heard where a hook fails",
             subtitle=f"{facts['n_requests']} requests, {facts['n_hooks']} hooks, one at a time",
             note="Number of calls of hooks. A hook that fails keeps those behind it from that "
             "event, and no request from its end.",
         )
+        return stack(hook_order_layout(self.trace), heat, title="Hook order")
 
 
 @experiment("Hook order: who hears what when, also when a hook fails")
@@ -104,6 +112,7 @@ def run(
     with Bench(agent, *numbers, n_requests) as bench:
         cases = all_cases(*numbers, routed=routed, loads=bench.loads)
         observed.extend(bench.observe(case) for case in steps(cases, progress, _called))
+        trace = bench.recorded()
     return HookOrderResult(
         name="hook_order",
         hypothesis="Hooks run list by list and in order, ends nest, and no failure of a hook "
@@ -119,6 +128,7 @@ def run(
             "n_hooks": sum(numbers),
         },
         seed=seed,
+        trace=trace,
     )
 
 

@@ -70,6 +70,29 @@ def test_of_an_agent_routes_and_batches_cannot_be_told():
     assert told["L-37"] is told["L-2"] is told["L-8"] is told["L-28"] is told["L-39"] is True
 
 
+def test_without_a_second_checkpoint_here_loads_cannot_be_told():
+    router = Router("hub")
+    with pytest.raises(InvalidInput, match="holds no checkpoint, and knows none that is on this"):
+        run(router, progress=False)
+    router.attach("english", make_agent())
+    result = run(router, progress=False)
+    assert result.held is None
+    assert claim(result, "L-31").held is None
+    assert claim(result, "L-26").held is True
+
+
+def test_an_error_where_nothing_was_to_fail_is_no_result(monkeypatch):
+    def broken(self, *args, **kwargs):
+        raise LookupError("out of order")
+
+    router = a_router()
+    before = facts(router)
+    monkeypatch.setattr(Router, "predict_batch", broken)
+    with pytest.raises(LookupError, match="out of order"):
+        run(router, progress=False)
+    assert facts(router) == before
+
+
 # --- a runtime that breaks a rule is found out -------------------------------------------------
 
 
@@ -243,5 +266,7 @@ def test_what_is_neither_agent_nor_router_is_refused():
 
 def test_the_picture_and_the_files(tmp_path):
     result = on_router()
+    said = " ".join(result.layout().alt.split())
+    assert "1. default 1 (default) 2. installed 1 (installed)" in said
     assert "on_predict_start fails at 0" in str(result.layout().tables or result.layout().alt)
     pd.testing.assert_frame_equal(read_csv(result.to_csv(tmp_path / "a.csv")), result.frame)
