@@ -22,7 +22,7 @@ from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, TEXT, levels, table
 from jevlaya_lab.experiments.targets import check_target, described, fresh_router, loadable
 from jevlaya_lab.system_one.errors import InvalidInput
-from jevlaya_lab.views.charts import line_chart, stack
+from jevlaya_lab.views.charts import bar_chart, stack
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["EvictionResult", "run"]
@@ -69,14 +69,14 @@ class EvictionResult(ExperimentResult):
     requests: pd.DataFrame
 
     def layout(self) -> Layout:
-        """Loads and the time lost to them over ``max_loaded``, a line per policy."""
+        """Loads and the time lost to them over ``max_loaded``, a bar per policy."""
         shown = self.frame.sort_values("max_loaded", kind="stable")
         shown = shown.assign(
             seconds=shown["loading_ms"] / 1e3, max_loaded=shown["max_loaded"].astype(str)
         )
         facts = self.parameters
         says = f"{facts['pattern']}, {facts['n_requests']} requests, seed {self.seed}"
-        loads = line_chart(
+        loads = bar_chart(
             shown,
             x="max_loaded",
             y="loads",
@@ -88,7 +88,7 @@ class EvictionResult(ExperimentResult):
             note="router: measured. The others: computed on the same requests; belady knows the "
             "future, so nobody needs fewer.",
         )
-        seconds = line_chart(
+        seconds = bar_chart(
             shown,
             x="max_loaded",
             y="seconds",

@@ -87,7 +87,9 @@ class Explorer(Shown):
         self._refresh.on_click(lambda _: self._latest.submit(self.refresh))
         self._back.on_click(lambda _: self._step(-1))
         self._forth.on_click(lambda _: self._step(1))
-        super().__init__(self._controls(), _EMPTY, "Explorer of runs: its controls need a running kernel")
+        super().__init__(
+            self._controls(), _EMPTY, "Explorer of runs: its controls need a running kernel"
+        )
         self.refresh()
         self.wait()
 
@@ -246,8 +248,12 @@ def run_html(trace: Trace, run: Any) -> Markup:
 
 
 def _answers(run: dict[str, Any]) -> Markup:
-    if run["captured"] != "text" or run["results"] is None:
+    if run["error_type"] is not None or (run["captured"] == "text" and run["results"] is None):
+        return note("This run has no answers.")
+    if run["results"] is None:
         return note("States and answers are kept with Lab(…, capture='text') only.")
+    if run["captured"] != "text":
+        return note("Of states and answers only fingerprints are kept; text: capture='text'.")
     results = json.loads(run["results"])
     rows = [
         [i, question, answer]

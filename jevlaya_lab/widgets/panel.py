@@ -57,7 +57,11 @@ class Panel(Shown):
             subtitle="Not run yet; choose the parameters and press Run.",
             alt=f"Experiment {title}, not run yet.",
         )
-        super().__init__(self._box(), Picture(before), f"Panel of the experiment {name}: its controls need a running kernel")
+        super().__init__(
+            self._box(),
+            Picture(before),
+            f"Panel of the experiment {name}: its controls need a running kernel",
+        )
         for control in self.controls.values():
             control.observe(lambda _: self._say_call(), "value")
         self._say_call()

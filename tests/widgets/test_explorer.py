@@ -96,6 +96,7 @@ def test_choosing_a_run_changes_picture_and_facts(lab):
     assert "ValueError" in after
     assert "ValueError" not in before
     assert "fail" in explorer._facts.value
+    assert "This run has no answers" in explorer._facts.value
     assert "<b>" not in explorer._facts.value.replace("<bdi>", "")
 
 

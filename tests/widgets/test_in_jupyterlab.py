@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+PROJECT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
 
 pytestmark = [
@@ -76,12 +77,18 @@ def open_notebook(browser, address, folder, request):
 
     opened = []
 
-    def open_(*cells):
-        name = f"{request.node.name}.ipynb".replace("[", "_").replace("]", "")
-        write_notebook(folder / name, [SETUP, *cells])
+    def open_(*cells, committed=None):
+        name = f"{request.node.name}.ipynb"
+        if committed is None:
+            write_notebook(folder / name, [SETUP, *cells])
+        else:
+            shutil.copytree(PROJECT / "data", folder / "data", dirs_exist_ok=True)
+            name = f"notebooks/{committed}.ipynb"
+            (folder / "notebooks").mkdir(exist_ok=True)
+            shutil.copy(PROJECT / name, folder / name)
         notebook = Notebook(browser, address, name)
         opened.append(notebook)
-        notebook.run_all()
+        notebook.run_all(timeout=240)
         return notebook
 
     yield open_
@@ -110,3 +117,68 @@ def test_the_playground_runs_shows_errors_and_is_reached_by_keys(open_notebook):
     assert output.get_by_text("<b>loud</b>").first.is_visible()
     output.locator("button", has_text="Down").first.press("Space")
     assert output.get_by_text("Loud").first.is_visible()
+
+
+def one_is_listed(notebook):
+    count = "document.querySelectorAll('.jp-OutputArea select option').length"
+    notebook.page.wait_for_function(f"{count} == 1")
+
+
+def test_the_explorer_filters_and_a_click_changes_the_picture(open_notebook):
+    notebook = open_notebook("lab.explorer()")
+    output = notebook.cell(2)
+    listed = output.locator("select option")
+    assert listed.count() == 3
+    first = notebook.picture(output)
+    listed.nth(2).click()
+    second = notebook.other_picture(output, first)
+    assert output.get_by_text("ValueError").first.is_visible()
+    output.locator("button", has_text="Previous").press("Enter")
+    third = notebook.other_picture(output, second)
+    output.locator("button", has_text="failed").click()
+    one_is_listed(notebook)
+    notebook.other_picture(output, third)
+    output.locator("button", has_text="any").press("Space")
+    output.get_by_placeholder("part of an id, a reason, an error, a hook's name").fill("loud")
+    one_is_listed(notebook)
+
+
+def test_a_panel_runs_stops_and_keeps_the_kernel_free(open_notebook):
+    notebook = open_notebook(
+        "panel = Lab(Router()).panel('eviction')\npanel",
+        "panel.result.frame['loads'].tolist() if panel.result else 'nothing yet'",
+    )
+    output = notebook.cell(2)
+    fields = output.locator("input[type=text]")
+    before = notebook.picture(output)
+    fields.first.fill("1 x")
+    output.locator("button", has_text="Run").click()
+    output.get_by_text("numbers with spaces between them").first.wait_for()
+    fields.first.fill("1 2 3")
+    output.locator("button", has_text="Run").click()
+    output.get_by_text("step").first.wait_for()
+    output.locator("button", has_text="Stop").click()
+    output.get_by_text("was stopped after").first.wait_for()
+    assert notebook.picture(output) == before
+    output.locator("button", has_text="Run").click()
+    output.get_by_text("done; the result is panel.result").wait_for(timeout=90_000)
+    notebook.other_picture(output, before)
+
+
+def test_a_committed_notebook_runs_and_its_widgets_answer(open_notebook):
+    notebook = open_notebook(committed="02_lifecycle")
+    cells = notebook.page.locator(".jp-CodeCell")
+    explorer = cells.filter(has_text="routed.explorer()").locator(".jp-Cell-outputWrapper")
+    playground = cells.filter(has_text="lab.playground(").locator(".jp-Cell-outputWrapper")
+    explorer.scroll_into_view_if_needed()
+    first = notebook.picture(explorer)
+    explorer.locator("button", has_text="load").first.click()
+    second = notebook.other_picture(explorer, first)
+    explorer.locator("select option").nth(2).click()
+    notebook.other_picture(explorer, second)
+    playground.scroll_into_view_if_needed()
+    before = notebook.picture(playground)
+    playground.locator("button", has_text="Run").click()
+    notebook.other_picture(playground, before)
+    playground.get_by_text("done; the frame is playground.answers").wait_for()
+    assert notebook.page.locator(".jp-RenderedText[data-mime-type*=error]").count() == 0

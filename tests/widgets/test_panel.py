@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import pandas as pd
 import pytest
 from fakes import PATIENCE, make_agent
+from IPython.core.interactiveshell import InteractiveShell
 
-from jevlaya_lab import Lab
+from jevlaya_lab import Lab, Router
 from jevlaya_lab.experiments import NAMES, find
 from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.widgets.panel import Panel
@@ -130,3 +132,26 @@ def test_an_error_is_shown_as_text(monkeypatch, panel):
 
     assert "RuntimeError" in panel._said.value
     assert "<b>luck" not in panel._said.value
+
+
+@pytest.mark.checkpoint
+def test_panel_magic_and_method_give_the_same_frame():
+    lab = Lab(Router(max_loaded=1))
+    shell = InteractiveShell()
+    shell.push({"lab": lab})
+    shell.run_cell("%load_ext jevlaya_lab").raise_error()
+    line = "%jevlaya experiment eviction --max-loaded 1 2 3 --n-requests 6 --seed 4 --lab lab -o m"
+    shell.run_cell(line).raise_error()
+    panel = lab.panel("eviction")
+    panel.controls["max_loaded"].value = "1 2 3"
+    panel.controls["n_requests"].value = 6
+    panel.controls["seed"].value = 4
+    panel.run()
+    panel.wait(10 * PATIENCE)
+    method = lab.experiment("eviction", max_loaded=(1, 2, 3), n_requests=6, seed=4, progress=False)
+
+    counts = [name for name in method.frame if not name.endswith("_ms")]
+    assert len(counts) > 6
+    for other in (shell.user_ns["m"], panel.result):
+        pd.testing.assert_frame_equal(other.frame[counts], method.frame[counts])
+        assert other.parameters == method.parameters
