@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from jevlaya_lab.embedding.identity import EmbeddingIdentity
     from jevlaya_lab.embedding.local import BoundedLocalEmbedding
     from jevlaya_lab.embedding.remote import AsyncRemoteEmbedding
+    from jevlaya_lab.embedding.stores.base import VectorStore
+    from jevlaya_lab.embedding.stores.memory import InMemoryVectorStore
+    from jevlaya_lab.embedding.stores.migration import migrate
+    from jevlaya_lab.embedding.stores.postgres import PgVectorStore
     from jevlaya_lab.frames.trace import Trace
     from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
     from jevlaya_lab.lab.default import default_lab, set_default_lab
@@ -58,12 +62,14 @@ _HOMES = {
     "EmbeddingIdentity": "embedding.identity",
     "ExactCache": "contrib_hooks.cache",
     "Hook": "system_one.events",
+    "InMemoryVectorStore": "embedding.stores.memory",
     "InlineHashingEmbedding": "embedding.hashing",
     "JevlayaError": "system_one.errors",
     "Lab": "lab.lab",
     "LatencyMetrics": "contrib_hooks.latency",
     "Noul": "system_one.questions",
     "OptionOrderProbe": "contrib_hooks.option_order",
+    "PgVectorStore": "embedding.stores.postgres",
     "PredictContext": "system_one.context",
     "Redaction": "contrib_hooks.redaction",
     "RouteDecision": "system_one.routing",
@@ -72,12 +78,14 @@ _HOMES = {
     "TokenBudgetGuard": "contrib_hooks.token_budget",
     "Trace": "frames.trace",
     "TraceRecorder": "tracing.recorder",
+    "VectorStore": "embedding.stores.base",
     "add_default_hook": "system_one.hooks",
     "calibration": "analysis",
     "clear_default_hooks": "system_one.hooks",
     "confusion": "analysis",
     "default_hooks": "system_one.hooks",
     "default_lab": "lab.default",
+    "migrate": "embedding.stores.migration",
     "read_trace_csv": "frames.trace_files",
     "read_trace_parquet": "frames.trace_files",
     "remove_default_hook": "system_one.hooks",
@@ -97,12 +105,14 @@ __all__ = [
     "EmbeddingIdentity",
     "ExactCache",
     "Hook",
+    "InMemoryVectorStore",
     "InlineHashingEmbedding",
     "JevlayaError",
     "Lab",
     "LatencyMetrics",
     "Noul",
     "OptionOrderProbe",
+    "PgVectorStore",
     "PredictContext",
     "Redaction",
     "RouteDecision",
@@ -111,6 +121,7 @@ __all__ = [
     "TokenBudgetGuard",
     "Trace",
     "TraceRecorder",
+    "VectorStore",
     "__version__",
     "add_default_hook",
     "calibration",
@@ -118,6 +129,7 @@ __all__ = [
     "confusion",
     "default_hooks",
     "default_lab",
+    "migrate",
     "read_trace_csv",
     "read_trace_parquet",
     "remove_default_hook",
