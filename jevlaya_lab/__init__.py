@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
     from jevlaya_lab.lab.default import default_lab, set_default_lab
     from jevlaya_lab.lab.lab import Lab
+    from jevlaya_lab.lab.vectors import near_duplicates
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
     from jevlaya_lab.system_one.errors import JevlayaError
@@ -86,6 +87,7 @@ _HOMES = {
     "default_hooks": "system_one.hooks",
     "default_lab": "lab.default",
     "migrate": "embedding.stores.migration",
+    "near_duplicates": "lab.vectors",
     "read_trace_csv": "frames.trace_files",
     "read_trace_parquet": "frames.trace_files",
     "remove_default_hook": "system_one.hooks",
@@ -130,6 +132,7 @@ __all__ = [
     "default_hooks",
     "default_lab",
     "migrate",
+    "near_duplicates",
     "read_trace_csv",
     "read_trace_parquet",
     "remove_default_hook",
