@@ -19,6 +19,7 @@ from jevlaya_lab.lab.judging import Judging
 from jevlaya_lab.lab.naming import of_row
 from jevlaya_lab.lab.results import Shape, result_frames
 from jevlaya_lab.lab.rows import Rows, read_rows
+from jevlaya_lab.lab.shortlist import OptionVectors, Shortlisting
 from jevlaya_lab.lab.showing import lab_html
 from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one.encoding import check_count
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab"]
 
 
-class Lab(Judging):
+class Lab(Judging, Shortlisting):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
@@ -67,6 +68,7 @@ class Lab(Judging):
         register()  # the accessor of Series and DataFrames
         self.recorder = TraceRecorder(capacity, capture=capture, redact=redact)
         self.agent = Router() if agent is None else agent
+        self._options = OptionVectors()
         self.answers: pd.DataFrame | None = None
         self.last: pd.DataFrame | None = None
         self.routing: pd.DataFrame | None = None
