@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from jevlaya_lab.analysis import calibration, confusion
     from jevlaya_lab.contrib_hooks.audit_log import AuditLog
     from jevlaya_lab.contrib_hooks.cache import ExactCache
+    from jevlaya_lab.contrib_hooks.false_hits import false_hits
     from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
     from jevlaya_lab.contrib_hooks.option_order import OptionOrderProbe
     from jevlaya_lab.contrib_hooks.redaction import Redaction
+    from jevlaya_lab.contrib_hooks.semantic_cache import SemanticCache
     from jevlaya_lab.contrib_hooks.token_budget import TokenBudgetGuard
     from jevlaya_lab.embedding.errors import EmbeddingError
     from jevlaya_lab.embedding.generator import EmbeddingGenerator
@@ -76,6 +78,7 @@ _HOMES = {
     "RouteDecision": "system_one.routing",
     "Router": "system_one.router",
     "Score": "system_one.questions",
+    "SemanticCache": "contrib_hooks.semantic_cache",
     "TokenBudgetGuard": "contrib_hooks.token_budget",
     "Trace": "frames.trace",
     "TraceRecorder": "tracing.recorder",
@@ -86,6 +89,7 @@ _HOMES = {
     "confusion": "analysis",
     "default_hooks": "system_one.hooks",
     "default_lab": "lab.default",
+    "false_hits": "contrib_hooks.false_hits",
     "migrate": "embedding.stores.migration",
     "near_duplicates": "lab.vectors",
     "read_trace_csv": "frames.trace_files",
@@ -120,6 +124,7 @@ __all__ = [
     "RouteDecision",
     "Router",
     "Score",
+    "SemanticCache",
     "TokenBudgetGuard",
     "Trace",
     "TraceRecorder",
@@ -131,6 +136,7 @@ __all__ = [
     "confusion",
     "default_hooks",
     "default_lab",
+    "false_hits",
     "migrate",
     "near_duplicates",
     "read_trace_csv",
