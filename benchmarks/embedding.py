@@ -1,7 +1,7 @@
-"""What bounding costs, what it keeps free, and what hashing and micro-batching give.
+"""What bounding costs, what it keeps free, and what hashing, micro-batching, shortlists give.
 
     python benchmarks/embedding.py              # all tables
-    python benchmarks/embedding.py heartbeat    # one of: batches, query, heartbeat, hashing, micro
+    python benchmarks/embedding.py heartbeat    # batches, query, hashing, micro, shortlist
 
 All variants of a table take turns in one process. Tables give the median over rounds and, as
 spread, the 25th and 75th percentile.
@@ -13,6 +13,8 @@ import argparse
 import asyncio
 import csv
 import statistics
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -254,12 +256,63 @@ async def micro(rounds: int) -> None:
             print(f"{n:3} callers, {name:14} texts/s {rate:30} {ratios(taken['alone'], seconds)}")
 
 
+def cross_encoder(folder: Path) -> Any:
+    """An agent of laya's kind with the weights of MiniLM under a random head: real times only."""
+    sys.path.insert(0, str(TICKETS.parent.parent / "tests"))
+    from tiny import make_checkpoint
+
+    from jevlaya_lab import Agent
+
+    return Agent(
+        str(make_checkpoint(folder, "minilm", max_len=512, head_max_len=400)), device="cpu"
+    )
+
+
+async def shortlist(rounds: int) -> None:
+    from jevlaya_lab import Agent, Choice, Lab
+
+    warnings.simplefilter("ignore")
+    options = [f"a request about topic number {i}" for i in range(500)]
+    texts = ticket_texts(english_only=True)[:4]
+    question = Choice("What is it about?", options)
+    with tempfile.TemporaryDirectory() as scratch:
+        cross, bi = Lab(cross_encoder(Path(scratch) / "minilm")), Lab(Agent())
+
+        def short(lab: Lab, **how: Any) -> Call:
+            async def ask() -> None:
+                lab.shortlist(texts, question, progress=False, **how)
+
+            return ask
+
+        async def every() -> None:
+            bi.predict(texts, {"q": question}, progress=False)
+
+        tables = {
+            "a cross-encoder (127 options fit at once)": {
+                "all, in groups of 100": short(cross, keep=100, method="tournament"),
+                "all, in groups of 20": short(cross, keep=20, method="tournament"),
+                "the 20 nearest": short(cross, keep=20),
+            },
+            "the embedded bi-encoder, which keeps what it read of options": {
+                "all at once": every,
+                "the 20 nearest": short(bi, keep=20),
+            },
+        }
+        for title, variants in tables.items():
+            taken = await interleaved(variants, rounds)
+            print(f"\n{len(texts)} tickets, {len(options)} options, {title}, {rounds} rounds\n")
+            base = next(iter(taken.values()))
+            for name, seconds in taken.items():
+                print(f"{name:24} s {spread(seconds, digits=2):26} speed {ratios(base, seconds)}")
+
+
 TABLES: dict[str, Callable[[int], Any]] = {
     "batches": batches,
     "query": query,
     "heartbeat": heartbeat,
     "hashing": hashing,
     "micro": micro,
+    "shortlist": shortlist,
 }
 
 

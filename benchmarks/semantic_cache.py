@@ -21,7 +21,7 @@ from pathlib import Path
 from jevlaya_lab import EmbeddingGenerator, false_hits
 
 TICKETS = Path(__file__).resolve().parent.parent / "data" / "support_tickets.csv"
-THRESHOLDS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.99)
+THRESHOLDS = (0.50, 0.60, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.99)
 
 
 def tickets() -> list[tuple[str, str]]:
