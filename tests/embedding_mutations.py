@@ -80,9 +80,9 @@ EMBEDDING: Final[tuple[tuple[str, str, str, str, str], ...]] = (
     (
         "E-5",
         "vectors come back in the order of their lengths",
-        "local_work.py",
-        "            matrix[batch] = found\n",
-        "            matrix[sorted(batch)] = found\n",
+        "local.py",
+        "            matrix[part] = one\n",
+        "            matrix[sorted(part)] = one\n",
     ),
     (
         "E-5",

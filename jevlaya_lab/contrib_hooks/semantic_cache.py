@@ -93,7 +93,6 @@ class SemanticCache(BaseHook):
 
     Attributes:
         embedding: As given; another one may be set.
-        threshold: As given; may be changed at any time.
 
     Raises:
         InvalidOption: An argument is outside what it takes.
@@ -107,7 +106,7 @@ class SemanticCache(BaseHook):
         if not isinstance(embedding, EmbeddingGenerator):
             raise InvalidOption(f"embedding is an EmbeddingGenerator, got {embedding!r}")
         self.embedding = embedding
-        self.threshold = check_threshold(threshold)
+        self._threshold = check_threshold(threshold)
         self.capacity = check_count("capacity", capacity) or 1024
         self._kept: Nearest | None = None
         self._asking: WeakKeyDictionary[Any, _Asking] = WeakKeyDictionary()
@@ -117,6 +116,15 @@ class SemanticCache(BaseHook):
         self._evictions = 0
         self._similarity = 0.0
         self._lock = threading.Lock()
+
+    @property
+    def threshold(self) -> float:
+        """The least cosine of a hit; may be set at any time."""
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, threshold: float) -> None:
+        self._threshold = check_threshold(threshold)
 
     def on_predict_start(self, ctx: Any) -> None:
         """Answer the run where all its states have a neighbour."""

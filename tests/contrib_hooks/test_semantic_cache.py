@@ -75,6 +75,8 @@ def test_the_nearest_one_answers_and_the_threshold_may_be_changed():
     agent, network, cache = cached_agent(threshold=0.9999)
     kept = {text: agent.predict(text, CHOICE) for text in ("0 aa", "20 bb", "40 ab ab")}
     assert forwards(network) == 3
+    with pytest.raises(InvalidOption, match="threshold"):
+        cache.threshold = 90
     cache.threshold = 0.9
     assert agent.predict("23 what", CHOICE) == kept["20 bb"]
     assert agent.predict("38 what", CHOICE) == kept["40 ab ab"]

@@ -309,7 +309,7 @@ def test_a_migration_embeds_each_text_once_and_switches_at_once(make: Make) -> N
         (found,) = await store.search(query, k=1, filter={"flat": False})
         assert (found[0].key, found[0].metadata) == ("up", {"flat": False})
         assert found[0].similarity == pytest.approx(1, abs=1e-6)
-        nothing = await migrate(store, new.generator, progress=False)
+        nothing = await migrate(store, new.generator.strategy, progress=False)
         assert nothing.embedded == 0
         await store.flush()
         again = await make(new.generator.identity)

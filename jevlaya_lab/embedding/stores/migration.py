@@ -12,6 +12,7 @@ from jevlaya_lab.embedding.errors import EmbeddingError, StoreError
 from jevlaya_lab.embedding.generator import EmbeddingGenerator
 from jevlaya_lab.embedding.identity import EmbeddingIdentity
 from jevlaya_lab.embedding.stores.base import VectorStore, where_of
+from jevlaya_lab.embedding.strategy import EmbeddingStrategy
 from jevlaya_lab.system_one.encoding import check_count
 
 __all__ = ["Migration", "migrate"]
@@ -41,7 +42,7 @@ class Migration:
 
 async def migrate(
     store: VectorStore,
-    embedding: EmbeddingGenerator,
+    embedding: EmbeddingGenerator | EmbeddingStrategy,
     *,
     batch_size: int = 64,
     progress: bool | Progress = True,
@@ -70,6 +71,8 @@ async def migrate(
     Source: rule E-10.
     """
     began = time.monotonic()
+    if isinstance(embedding, EmbeddingStrategy):
+        embedding = EmbeddingGenerator(embedding)
     size = check_count("batch_size", batch_size) or 64
     await embedding.preload()
     before, after = store.identity, embedding.identity
