@@ -151,8 +151,8 @@ class Shortlisting:
                 else:
                     _in_rounds(many, frame, size, bar)
         finally:
-            self.last = frame.made()
-        return self.last
+            made = self.last = frame.made()
+        return made  # another thread may have set the attribute meanwhile
 
     def _among_the_nearest(
         self,
