@@ -1,7 +1,7 @@
-"""What bounding costs, what it keeps free, and what hashing and micro-batching give.
+"""What bounding costs, what it keeps free, and what hashing, micro-batching, shortlists give.
 
     python benchmarks/embedding.py              # all tables
-    python benchmarks/embedding.py heartbeat    # one of: batches, query, heartbeat, hashing, micro
+    python benchmarks/embedding.py heartbeat    # batches, query, hashing, micro, shortlist
 
 All variants of a table take turns in one process. Tables give the median over rounds and, as
 spread, the 25th and 75th percentile.
@@ -12,10 +12,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import csv
+import multiprocessing
+import os
 import statistics
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -254,12 +259,129 @@ async def micro(rounds: int) -> None:
             print(f"{n:3} callers, {name:14} texts/s {rate:30} {ratios(taken['alone'], seconds)}")
 
 
+def encode_in_process(texts: list[str]) -> Any:
+    """In a process of the pool: its own copy of the model, one torch thread."""
+    global _in_process
+    if _in_process is None:
+        _in_process = EmbeddingGenerator(device="cpu", torch_threads=1)
+    return _in_process.generate_batch_sync(texts)
+
+
+_in_process: EmbeddingGenerator | None = None
+
+
+def resident_mb(pids: Sequence[int]) -> float:
+    """Memory of some processes that they share with nobody, MB; Linux only."""
+    found = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Private"):
+                found += int(line.split()[1])
+    return found / 1024
+
+
+async def processes(rounds: int) -> None:
+    texts = ticket_texts(english_only=True)
+    n = len(os.sched_getaffinity(0))
+    loop = asyncio.get_running_loop()
+    before = resident_mb([os.getpid()])
+    threads = BoundedLocalEmbedding(device="cpu")
+    replicas = BoundedLocalEmbedding(device="cpu", local_embedding_concurrency=n)
+    await threads.preload()
+    await threads.embed(texts)
+    here = resident_mb([os.getpid()]) - before
+    await replicas.preload()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(n, mp_context=context) as pool:
+
+        async def in_pool() -> None:
+            parts = [texts[i::n] for i in range(n)]
+            await asyncio.gather(
+                *(loop.run_in_executor(pool, encode_in_process, part) for part in parts)
+            )
+
+        async def in_threads() -> None:
+            await asyncio.gather(*(replicas.embed(texts[i::n]) for i in range(n)))
+
+        began = time.perf_counter()
+        await in_pool()
+        first = time.perf_counter() - began
+        taken = await interleaved(
+            {
+                "one encode, all cores": lambda: threads.embed(texts),
+                f"{n} threads, a core each": in_threads,
+                f"{n} processes, a core each": in_pool,
+            },
+            rounds,
+        )
+        there = resident_mb([one for one in pool._processes])
+    print(f"\n{len(texts)} English tickets on {n} cores, {rounds} rounds\n")
+    base = next(iter(taken.values()))
+    for name, seconds in taken.items():
+        rate = spread([len(texts) / s for s in seconds])
+        print(f"{name:28} texts/s {rate:28} speed {ratios(base, seconds)}")
+    print(f"the model in threads takes {here:.0f} MB; the {n} processes {there:.0f} MB, and their")
+    print(f"first call {first:.1f} s")
+
+
+def cross_encoder(folder: Path) -> Any:
+    """An agent of laya's kind with the weights of MiniLM under a random head: real times only."""
+    sys.path.insert(0, str(TICKETS.parent.parent / "tests"))
+    from tiny import make_checkpoint
+
+    from jevlaya_lab import Agent
+
+    return Agent(
+        str(make_checkpoint(folder, "minilm", max_len=512, head_max_len=400)), device="cpu"
+    )
+
+
+async def shortlist(rounds: int) -> None:
+    from jevlaya_lab import Agent, Choice, Lab
+
+    warnings.simplefilter("ignore")
+    options = [f"a request about topic number {i}" for i in range(500)]
+    texts = ticket_texts(english_only=True)[:4]
+    question = Choice("What is it about?", options)
+    with tempfile.TemporaryDirectory() as scratch:
+        cross, bi = Lab(cross_encoder(Path(scratch) / "minilm")), Lab(Agent())
+
+        def short(lab: Lab, **how: Any) -> Call:
+            async def ask() -> None:
+                lab.shortlist(texts, question, progress=False, **how)
+
+            return ask
+
+        async def every() -> None:
+            bi.predict(texts, {"q": question}, progress=False)
+
+        tables = {
+            "a cross-encoder (127 options fit at once)": {
+                "all, in groups of 100": short(cross, keep=100, method="tournament"),
+                "all, in groups of 20": short(cross, keep=20, method="tournament"),
+                "the 20 nearest": short(cross, keep=20),
+            },
+            "the embedded bi-encoder, which keeps what it read of options": {
+                "all at once": every,
+                "the 20 nearest": short(bi, keep=20),
+            },
+        }
+        for title, variants in tables.items():
+            taken = await interleaved(variants, rounds)
+            print(f"\n{len(texts)} tickets, {len(options)} options, {title}, {rounds} rounds\n")
+            base = next(iter(taken.values()))
+            for name, seconds in taken.items():
+                print(f"{name:24} s {spread(seconds, digits=2):26} speed {ratios(base, seconds)}")
+
+
 TABLES: dict[str, Callable[[int], Any]] = {
     "batches": batches,
     "query": query,
     "heartbeat": heartbeat,
     "hashing": hashing,
     "micro": micro,
+    "shortlist": shortlist,
+    "processes": processes,
 }
 
 

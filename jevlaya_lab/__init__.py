@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from jevlaya_lab.analysis import calibration, confusion
     from jevlaya_lab.contrib_hooks.audit_log import AuditLog
     from jevlaya_lab.contrib_hooks.cache import ExactCache
+    from jevlaya_lab.contrib_hooks.false_hits import false_hits
     from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
     from jevlaya_lab.contrib_hooks.option_order import OptionOrderProbe
     from jevlaya_lab.contrib_hooks.redaction import Redaction
+    from jevlaya_lab.contrib_hooks.semantic_cache import SemanticCache
     from jevlaya_lab.contrib_hooks.token_budget import TokenBudgetGuard
     from jevlaya_lab.embedding.errors import EmbeddingError
     from jevlaya_lab.embedding.generator import EmbeddingGenerator
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
     from jevlaya_lab.embedding.identity import EmbeddingIdentity
     from jevlaya_lab.embedding.local import BoundedLocalEmbedding
     from jevlaya_lab.embedding.remote import AsyncRemoteEmbedding
+    from jevlaya_lab.embedding.stores.base import VectorStore
+    from jevlaya_lab.embedding.stores.memory import InMemoryVectorStore
+    from jevlaya_lab.embedding.stores.migration import migrate
+    from jevlaya_lab.embedding.stores.postgres import PgVectorStore
     from jevlaya_lab.frames.trace import Trace
     from jevlaya_lab.frames.trace_files import read_trace_csv, read_trace_parquet
     from jevlaya_lab.lab.default import default_lab, set_default_lab
     from jevlaya_lab.lab.lab import Lab
+    from jevlaya_lab.lab.vectors import near_duplicates
     from jevlaya_lab.system_one.agent import Agent
     from jevlaya_lab.system_one.context import PredictContext
     from jevlaya_lab.system_one.errors import JevlayaError
@@ -58,26 +65,33 @@ _HOMES = {
     "EmbeddingIdentity": "embedding.identity",
     "ExactCache": "contrib_hooks.cache",
     "Hook": "system_one.events",
+    "InMemoryVectorStore": "embedding.stores.memory",
     "InlineHashingEmbedding": "embedding.hashing",
     "JevlayaError": "system_one.errors",
     "Lab": "lab.lab",
     "LatencyMetrics": "contrib_hooks.latency",
     "Noul": "system_one.questions",
     "OptionOrderProbe": "contrib_hooks.option_order",
+    "PgVectorStore": "embedding.stores.postgres",
     "PredictContext": "system_one.context",
     "Redaction": "contrib_hooks.redaction",
     "RouteDecision": "system_one.routing",
     "Router": "system_one.router",
     "Score": "system_one.questions",
+    "SemanticCache": "contrib_hooks.semantic_cache",
     "TokenBudgetGuard": "contrib_hooks.token_budget",
     "Trace": "frames.trace",
     "TraceRecorder": "tracing.recorder",
+    "VectorStore": "embedding.stores.base",
     "add_default_hook": "system_one.hooks",
     "calibration": "analysis",
     "clear_default_hooks": "system_one.hooks",
     "confusion": "analysis",
     "default_hooks": "system_one.hooks",
     "default_lab": "lab.default",
+    "false_hits": "contrib_hooks.false_hits",
+    "migrate": "embedding.stores.migration",
+    "near_duplicates": "lab.vectors",
     "read_trace_csv": "frames.trace_files",
     "read_trace_parquet": "frames.trace_files",
     "remove_default_hook": "system_one.hooks",
@@ -97,20 +111,24 @@ __all__ = [
     "EmbeddingIdentity",
     "ExactCache",
     "Hook",
+    "InMemoryVectorStore",
     "InlineHashingEmbedding",
     "JevlayaError",
     "Lab",
     "LatencyMetrics",
     "Noul",
     "OptionOrderProbe",
+    "PgVectorStore",
     "PredictContext",
     "Redaction",
     "RouteDecision",
     "Router",
     "Score",
+    "SemanticCache",
     "TokenBudgetGuard",
     "Trace",
     "TraceRecorder",
+    "VectorStore",
     "__version__",
     "add_default_hook",
     "calibration",
@@ -118,6 +136,9 @@ __all__ = [
     "confusion",
     "default_hooks",
     "default_lab",
+    "false_hits",
+    "migrate",
+    "near_duplicates",
     "read_trace_csv",
     "read_trace_parquet",
     "remove_default_hook",

@@ -1,6 +1,8 @@
 """Prove that the rules are guarded: break each one in a copy, and see a test that cites it fail.
 
-Run ``python tests/break_rules.py``; ``--rule L-39`` (repeatable) tries the mutations of one rule.
+Run ``python tests/break_rules.py``; ``--rule L-39`` (repeatable) tries the mutations of one rule,
+``--rule E`` those of all whose names begin so. L-rules are those of the lifecycle, E-rules those of
+the embedding room (``docs/embedding.md``).
 It copies the package and its tests into a temporary folder, checks that the tests pass there, then
 applies one mutation at a time and runs the tests whose docstring begins with the rule's number.
 It prints what broke each mutation, and exits with 1 if one survives.
@@ -22,30 +24,46 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from embedding_mutations import EMBEDDING
+
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = "jevlaya_lab/system_one"
+SOURCES = {"L": "jevlaya_lab/system_one", "E": "jevlaya_lab/embedding"}
+"""Where the rules of a letter are kept."""
+
 TESTS = tuple(
     f"tests/system_one/test_{name}.py"
     for name in (
         *("lifecycle", "hooks", "calling", "context", "questions", "agent", "encoding"),
         *("router", "router_batch", "residency", "pool", "routing", "grouping", "call_tree"),
     )
+) + tuple(
+    f"tests/embedding/test_{name}.py"
+    for name in (
+        *("local", "remote", "hashing", "identity", "texts", "metrics", "parts", "stores"),
+    )
 )
+"""Those that need a kernel, or the weights, are left out: they take long."""
+
+HELPERS = ("conftest", "fakes", "tiny", "embedding_fakes", "embedding_server", "pg_server")
 
 GUARDED = (
     *(f"L-{number}" for number in range(1, 42)),
     *("L-41a", "L-42", "L-43", "L-43a", "L-44"),
+    *(f"E-{number}" for number in range(1, 14)),
+    "E-6a",
 )
-"""Rules of ``lifecycle.md``, all of them."""
+"""Rules of ``lifecycle.md`` and ``embedding.md``, all of them."""
 
 PROCESSES = 2
 TIME_LIMIT = 60.0
+LIMIT_UNBROKEN = 300.0
+"""Seconds for all tests of the package as it is."""
 
 
 class Mutation(NamedTuple):
     """A change of the source that breaks a rule.
 
-    ``old`` must occur exactly once in ``file``, which lies in ``SOURCE``.
+    ``old`` must occur exactly once in ``file``, which lies where the rules of its letter are kept.
     """
 
     rule: str
@@ -53,6 +71,11 @@ class Mutation(NamedTuple):
     file: str
     old: str
     new: str
+
+    @property
+    def path(self) -> Path:
+        """Of the file, in the project."""
+        return Path(SOURCES[self.rule[0]], self.file)
 
 
 # Each line is a whole piece of source, so that a mutation reads like a diff.
@@ -761,6 +784,7 @@ MUTATIONS = (
         "defaults_ran=routed",
         "defaults_ran=False",
     ),
+    *(Mutation(*each) for each in EMBEDDING),
 )
 
 
@@ -778,7 +802,7 @@ def cited_tests() -> dict[str, list[str]]:
     for module in TESTS:
         for node in ast.parse((ROOT / module).read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                cited = re.match(r"((?:L-\d+[a-z]?(?:, )?)+): ", ast.get_docstring(node) or "")
+                cited = re.match(r"((?:[LE]-\d+[a-z]?(?:, )?)+): ", ast.get_docstring(node) or "")
                 for rule in cited[1].split(", ") if cited else ():
                     found.setdefault(rule, []).append(f"{module}::{node.name}")
     return found
@@ -793,7 +817,7 @@ def faults() -> Iterator[str]:
         if rule not in broken:
             yield f"no mutation breaks {rule}"
     for mutation in MUTATIONS:
-        text = (ROOT / SOURCE / mutation.file).read_text(encoding="utf-8")
+        text = (ROOT / mutation.path).read_text(encoding="utf-8")
         if (n := text.count(mutation.old)) != 1:
             yield (
                 f"{mutation.rule} ({mutation.breaks}): its old text occurs {n} times "
@@ -807,13 +831,13 @@ def copy_project(target: Path) -> Path:
     shutil.copytree(ROOT / "jevlaya_lab", target / "jevlaya_lab", ignore=unwanted)
     (target / "jevlaya_lab" / "checkpoints").symlink_to(ROOT / "jevlaya_lab" / "checkpoints")
     shutil.copy(ROOT / "pyproject.toml", target)
-    for name in ("tests/conftest.py", "tests/fakes.py", "tests/tiny.py", *TESTS):
+    for name in (*(f"tests/{helper}.py" for helper in HELPERS), *TESTS):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target / name)
     return target
 
 
-def run_tests(folder: Path, tests: list[str]) -> tuple[int | None, str]:
+def run_tests(folder: Path, tests: list[str], limit: float = TIME_LIMIT) -> tuple[int | None, str]:
     """Exit status and output of pytest in a copy; no status where it took too long."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rf"]
     command += ["-p", "no:randomly", "-p", "no:cacheprovider", *tests]
@@ -822,10 +846,10 @@ def run_tests(folder: Path, tests: list[str]) -> tuple[int | None, str]:
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        return None, f"still running after {TIME_LIMIT:g} s"
+        return None, f"still running after {limit:g} s"
     return done.returncode, done.stdout + done.stderr
 
 
@@ -834,7 +858,7 @@ def try_mutation(mutation: Mutation, original: Path, tests: list[str]) -> Verdic
     with tempfile.TemporaryDirectory(prefix="broken-rule-") as name:
         copy = Path(name) / "project"
         shutil.copytree(original, copy, symlinks=True, ignore=shutil.ignore_patterns(".hypothesis"))
-        path = copy / SOURCE / mutation.file
+        path = copy / mutation.path
         text = path.read_text(encoding="utf-8")
         assert text.count(mutation.old) == 1
         path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
@@ -847,18 +871,25 @@ def try_mutation(mutation: Mutation, original: Path, tests: list[str]) -> Verdic
     return Verdict(mutation, failed[1], None)
 
 
+def asked_for(rule: str, rules: list[str] | None) -> bool:
+    """Whether a rule is among those to try: all, some by name, or all of a letter."""
+    return not rules or rule in rules or rule[0] in rules
+
+
 def main(rules: list[str] | None = None) -> int:
     """Try all mutations, or those of some rules; print a table; 1 if one survives."""
     began = time.perf_counter()
     if found := list(faults()):
         print("\n".join(found))
         return 1
-    wanted = [mutation for mutation in MUTATIONS if not rules or mutation.rule in rules]
+    wanted = [mutation for mutation in MUTATIONS if asked_for(mutation.rule, rules)]
     cited = cited_tests()
     with tempfile.TemporaryDirectory(prefix="rules-") as name:
         original = copy_project(Path(name))
-        every_test = sorted({test for tests in cited.values() for test in tests})
-        status, output = run_tests(original, every_test)
+        every_test = sorted(
+            {test for rule, tests in cited.items() for test in tests if asked_for(rule, rules)}
+        )
+        status, output = run_tests(original, every_test, LIMIT_UNBROKEN)
         if status != 0:
             print(f"the tests fail on the unbroken package:\n{output}")
             return 1

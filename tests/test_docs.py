@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import re
 from pathlib import Path
 
@@ -26,3 +29,24 @@ def test_the_examples_of_a_page_run(name, tmp_path, monkeypatch, capsys):
     names: dict[str, object] = {"__name__": "page"}
     for block in found:
         exec(compile(block, name, "exec"), names)
+
+
+def test_the_examples_with_await_run_and_print_what_they_say(tmp_path, monkeypatch, capsys):
+    """As in a notebook, whose cells may await."""
+    monkeypatch.chdir(tmp_path)
+    found = blocks("docs/stores.md")
+    names: dict[str, object] = {"__name__": "page"}
+
+    async def page():
+        for block in found:
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            result = eval(compile(block, "docs/stores.md", "exec", flags), names)
+            if inspect.isawaitable(result):
+                await result
+
+    asyncio.run(page())
+    printed = capsys.readouterr().out.splitlines()
+    said = [text for block in found for text in re.findall(r"print\(.*\)  # (.*)", block)]
+
+    assert said == printed
+    assert len(said) == 3

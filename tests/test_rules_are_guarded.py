@@ -1,4 +1,4 @@
-"""The rules of the lifecycle are guarded: breaking one makes a test that cites it fail."""
+"""The rules are guarded: breaking one makes a test that cites it fail."""
 
 from __future__ import annotations
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from jevlaya_lab.contrib_hooks.audit_log import AuditLog
 from jevlaya_lab.contrib_hooks.cache import ExactCache
+from jevlaya_lab.contrib_hooks.false_hits import false_hits
 from jevlaya_lab.contrib_hooks.latency import LatencyMetrics
 from jevlaya_lab.contrib_hooks.option_order import OptionOrderProbe
 from jevlaya_lab.contrib_hooks.patterns import Pattern
 from jevlaya_lab.contrib_hooks.redaction import Redaction
+from jevlaya_lab.contrib_hooks.semantic_cache import SemanticCache
 from jevlaya_lab.contrib_hooks.token_budget import BudgetExceeded, TokenBudgetGuard
 
 __all__ = [
@@ -22,5 +24,7 @@ __all__ = [
     "OptionOrderProbe",
     "Pattern",
     "Redaction",
+    "SemanticCache",
     "TokenBudgetGuard",
+    "false_hits",
 ]

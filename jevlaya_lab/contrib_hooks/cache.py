@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from jevlaya_lab.contrib_hooks.keys import Tokens, Unkeyable, digest, settings_of
-from jevlaya_lab.contrib_hooks.runs import checkpoint_of, is_long, scope_of
+from jevlaya_lab.contrib_hooks.keys import Tokens, Unkeyable, key_of
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.events import BaseHook
 
-__all__ = ["CacheStats", "ExactCache"]
+__all__ = ["CacheStats", "ExactCache", "neutral"]
 
 _MARKS: Final = ("abstention", "abstention_threshold", "low_confidence")
 
@@ -89,7 +88,7 @@ class ExactCache(BaseHook):
     def on_predict_start(self, ctx: Any) -> None:
         """Answer the run where it is known."""
         try:
-            key = self._key(ctx)
+            key = key_of(ctx, self._tokens)
         except Unkeyable as reason:
             with self._lock:
                 self._bypassed[str(reason)] += 1
@@ -115,8 +114,8 @@ class ExactCache(BaseHook):
         if not isinstance(results, (list, tuple)) or len(results) != len(ctx.states):
             return
         try:
-            same = self._key(ctx, answered=True) == key
-            taken = [_neutral(copy.deepcopy(result)) for result in results] if same else []
+            same = key_of(ctx, self._tokens, ended=True) == key
+            taken = [neutral(copy.deepcopy(result)) for result in results] if same else []
         except Unkeyable:
             same = False
         except Exception:  # results that hooks put objects into
@@ -169,28 +168,8 @@ class ExactCache(BaseHook):
             f"hits={stats.hits}, misses={stats.misses})"
         )
 
-    def _key(self, ctx: Any, answered: bool = False) -> bytes:
-        if not answered:
-            if ctx.results is not None:
-                raise Unkeyable("answered")
-            long = is_long(ctx)
-            if long is not False:
-                raise Unkeyable("predict_long" if long else "caller")
-        if not isinstance(ctx.states, (list, tuple)):
-            raise Unkeyable("value")  # the agent says what is wrong with them
-        return digest(
-            [
-                scope_of(ctx),
-                checkpoint_of(ctx),
-                settings_of(ctx.agent, self._tokens),
-                list(ctx.states),
-                ctx.questions,
-                [repr(ctx.max_len), repr(ctx.head_max_len)],
-            ]
-        )
 
-
-def _neutral(result: Any) -> Any:
+def neutral(result: Any) -> Any:
     """Without what belongs to one call: its routing, and the marks of its ``min_confidence``."""
     if not isinstance(result, dict):
         return result

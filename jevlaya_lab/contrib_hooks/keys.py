@@ -9,7 +9,9 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["Tokens", "Unkeyable", "digest", "settings_of"]
+from jevlaya_lab.contrib_hooks.runs import checkpoint_of, is_long, scope_of
+
+__all__ = ["Tokens", "Unkeyable", "digest", "key_of", "settings_of"]
 
 _PLAIN: Final = (str, int, float, bool, type(None))
 _SETTINGS: Final = (
@@ -109,3 +111,35 @@ def settings_of(agent: Any, tokens: Tokens) -> list[Any]:
         [repr(getattr(agent, name, None)) for name in _SETTINGS],
         repr(list(config.items())) if isinstance(config, (dict, Mapping)) else None,
     ]
+
+
+def key_of(ctx: Any, tokens: Tokens, *, states: bool = True, ended: bool = False) -> bytes:
+    """The digest of what a run asks, of whom, and within which budgets.
+
+    Args:
+        ctx: Its context.
+        tokens: Numbers of agents.
+        states: Whether its states are part of the key.
+        ended: Whether it is over; one that is not must not be answered yet.
+
+    Raises:
+        Unkeyable: It cannot be told apart for certain, or a cache should leave it alone.
+    """
+    if not ended:
+        if ctx.results is not None:
+            raise Unkeyable("answered")
+        long = is_long(ctx)
+        if long is not False:
+            raise Unkeyable("predict_long" if long else "caller")
+    if not isinstance(ctx.states, (list, tuple)):
+        raise Unkeyable("value")  # the agent says what is wrong with them
+    return digest(
+        [
+            scope_of(ctx),
+            checkpoint_of(ctx),
+            settings_of(ctx.agent, tokens),
+            list(ctx.states) if states else [],
+            ctx.questions,
+            [repr(ctx.max_len), repr(ctx.head_max_len)],
+        ]
+    )

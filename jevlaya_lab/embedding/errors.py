@@ -11,6 +11,7 @@
         │   ├── DimensionMismatch  (ValueError)      another number of vectors or of components
         │   ├── NonFiniteVector    (ArithmeticError) NaN or infinity; positions named
         │   └── IdentityMismatch   (ValueError)      vectors of different identities
+        ├── StoreError                           a vector store cannot do what was asked
         ├── RemoteError                          the service
         │   ├── RemoteAuthFailed   (PermissionError)  the key is refused; terminal
         │   ├── QuotaExceeded                        nothing left to spend; terminal
@@ -68,6 +69,7 @@ __all__ = [
     "RemoteTimeout",
     "RemoteUnavailable",
     "ResultError",
+    "StoreError",
     "Where",
 ]
 
@@ -179,6 +181,10 @@ class NonFiniteVector(ResultError, ArithmeticError):
 
 class IdentityMismatch(ResultError, ValueError):
     """Vectors of two identities would have been compared or kept together."""
+
+
+class StoreError(EmbeddingError):
+    """A vector store cannot do what was asked; the message names the store and the remedy."""
 
 
 class RemoteError(EmbeddingError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from jevlaya_lab.lab.inputs import StateColumns
 from jevlaya_lab.system_one.errors import InvalidOption
 from jevlaya_lab.system_one.questions import Choice, Noul, Questions, Score
 
@@ -129,6 +130,47 @@ class _Questions:
             JevlayaError: As ``Lab.predict``.
         """
         return _lab(lab).predict(self._data, questions, **options)
+
+    def embed(
+        self, embedding: Any = None, *, state: StateColumns = None, errors: str = "raise"
+    ) -> pd.DataFrame:
+        """The vectors of the states, also in a notebook, whose loop is running.
+
+        Args:
+            embedding: An ``EmbeddingGenerator``; ``None`` for the embedded all-MiniLM-L6-v2.
+            state: Of a DataFrame: the column or columns that hold the states.
+            errors: ``"raise"``, or ``"coerce"``: missing and blank states get a row of NaN.
+
+        Returns:
+            A ``float32`` frame on the same index, ``e0000``, ``e0001``, …; its
+            ``attrs["jevlaya_embedding"]`` say which model the numbers come from.
+
+        Raises:
+            JevlayaError: A state is missing or blank, or embedding failed.
+        """
+        from jevlaya_lab.lab.vectors import embed_frame
+
+        return embed_frame(self._data, embedding, state=state, errors=errors)
+
+    def near_duplicates(
+        self, threshold: float = 0.9, *, state: StateColumns = None, embedding: Any = None
+    ) -> pd.Series[Any]:
+        """Which rows say nearly the same, see :func:`jevlaya_lab.near_duplicates`.
+
+        Args:
+            threshold: Cosine, above 0, at most 1.
+            state: Of a DataFrame: the column or columns that hold the states.
+            embedding: An ``EmbeddingGenerator``; ``None`` for the embedded all-MiniLM-L6-v2.
+
+        Returns:
+            An ``Int64`` Series named ``group``, on the same index; missing states have no group.
+
+        Raises:
+            JevlayaError: As the function.
+        """
+        from jevlaya_lab.lab.vectors import near_duplicates
+
+        return near_duplicates(self._data, threshold, state=state, embedding=embedding)
 
     def _one(
         self, name: str, question: Any, lab: Lab | None, options: Mapping[str, Any]

@@ -21,6 +21,7 @@ from jevlaya_lab.lab.naming import of_row
 from jevlaya_lab.lab.pictures import Pictures
 from jevlaya_lab.lab.results import Shape, result_frames
 from jevlaya_lab.lab.rows import Rows, read_rows
+from jevlaya_lab.lab.shortlist import OptionVectors, Shortlisting
 from jevlaya_lab.lab.showing import lab_html
 from jevlaya_lab.markup import safely
 from jevlaya_lab.system_one.encoding import check_count
@@ -35,7 +36,7 @@ from jevlaya_lab.tracing.recorder import TraceRecorder
 __all__ = ["Lab"]
 
 
-class Lab(Judging, Pictures, Experimenting, Interactive):
+class Lab(Judging, Shortlisting, Pictures, Experimenting, Interactive):
     """Ask an agent or a router about tables of states, and see what happened.
 
     Args:
@@ -66,6 +67,7 @@ class Lab(Judging, Pictures, Experimenting, Interactive):
         register()  # the accessor of Series and DataFrames
         self.recorder = TraceRecorder(capacity, capture=capture, redact=redact)
         self.agent = Router() if agent is None else agent
+        self._options = OptionVectors()
         self.answers: pd.DataFrame | None = None
         self.last: pd.DataFrame | None = None
         self.routing: pd.DataFrame | None = None

@@ -22,8 +22,8 @@ def test_the_examples_run_and_print_what_they_say(tmp_path, monkeypatch, capsys)
     printed = capsys.readouterr().out.splitlines()
     said = [text for block in blocks for text in re.findall(r"print\(.*\)  # (.*)", block)]
 
-    assert len(blocks) == 7
-    assert len(said) == 4
+    assert len(blocks) == 8
+    assert len(said) == 5
     assert [text for text in said if text not in printed] == []
     assert "would read 500 tokens in 1 state, over its budget of 200" in "\n".join(printed)
 
@@ -32,4 +32,4 @@ def test_every_hook_has_its_section():
     hooks = [n for n in contrib_hooks.__all__ if hasattr(getattr(contrib_hooks, n), "on_error")]
 
     assert sorted(re.findall(r"^### (\w+)$", PAGE, flags=re.M)) == sorted(hooks)
-    assert len(hooks) == 6
+    assert len(hooks) == 7

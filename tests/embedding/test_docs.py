@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parent.parent / "docs" / "embedding.md").read_text(encoding="utf-8")
+DOCS = HERE.parent.parent / "docs"
+PAGE = (DOCS / "embedding.md").read_text(encoding="utf-8")
+STORES = (DOCS / "stores.md").read_text(encoding="utf-8")
 RULES = [*(f"E-{i}" for i in range(1, 7)), "E-6a", *(f"E-{i}" for i in range(7, 14))]
 
 
@@ -35,7 +37,7 @@ def test_the_table_of_rules_names_tests_that_cite_them() -> None:
 
 def test_links_go_to_the_file_that_has_the_test() -> None:
     tests = cited()
-    links = re.findall(r"\[(test_\w+)\]\(\.\./tests/embedding/(test_\w+\.py)\)", PAGE)
+    links = re.findall(r"\[(test_\w+)\]\(\.\./tests/embedding/(test_\w+\.py)\)", PAGE + STORES)
 
     assert len(re.findall(r"^\d+\. \*", PAGE, re.MULTILINE)) == 10
     assert len(links) >= 10
@@ -45,5 +47,5 @@ def test_links_go_to_the_file_that_has_the_test() -> None:
 def test_every_test_that_is_named_exists() -> None:
     assert set(re.findall(r"\btest_[a-z_0-9]+(?!\.py)\b", PAGE)) - {
         "test_local", "test_remote", "test_hashing", "test_identity", "test_models",
-        "test_generator",
+        "test_generator", "test_stores",
     } <= set(cited())  # fmt: skip
