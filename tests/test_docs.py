@@ -16,7 +16,7 @@ def blocks(name: str) -> list[str]:
 
 
 @pytest.mark.checkpoint
-@pytest.mark.parametrize("name", ["README.md", "docs/lab.md", "docs/traces.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/lab.md", "docs/traces.md", "docs/pictures.md"])
 def test_the_examples_of_a_page_run(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = blocks(name)

@@ -153,8 +153,8 @@ def bars_across(
         pieces += no_data(left, top, WIDTH - MARGIN - left, bottom - top)
     else:
         room = {sign: [0.0] for sign in (False, True)}
-        for value in values:
-            room[value < 0].append(text_width(number(value), TEXT) + 6)
+        for known in values:
+            room[known < 0].append(text_width(number(known), TEXT) + 6)
         start, right = left + max(room[True]), WIDTH - MARGIN - max(room[False])
         over = linear(values, start, right, zero=True, pad=0.03)
         down = by_category(labels, top, bottom)
