@@ -17,7 +17,7 @@ from jevlaya_lab.frames.build import outermost
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.views.text import plain
 
-__all__ = ["Bracket", "Call", "Row", "call_of", "facts_of", "find"]
+__all__ = ["Bracket", "Call", "Row", "call_of", "facts_of", "find", "short"]
 
 Row = dict[str, Any]
 """A row of a frame with ``None`` for missing."""
@@ -107,6 +107,11 @@ class Call:
         return decided[[r["run_id"] for r in alike].index(run["run_id"])]
 
 
+def short(identity: Any) -> str:
+    """The beginning of an id, which is enough to find it again."""
+    return "?" if identity is None else str(identity)[:8]
+
+
 def facts_of(frame: pd.DataFrame) -> list[Row]:
     """The rows of a frame with ``None`` for missing."""
     names = [str(name) for name in frame.columns]
@@ -160,10 +165,13 @@ def call_of(trace: Trace, run: Row) -> Call:
     """
     runs = trace.runs
     known = run["call_id"] is not None
-    own = facts_of(runs[runs["call_id"] == run["call_id"]]) if known else [run]
+    own = facts_of(runs[runs["call_id"] == run["call_id"]]) if known else [dict(run)]
+    for each in own:  # without a time all began at once, in the order of their rows
+        each["start_ms"] = 0.0 if each["start_ms"] is None else each["start_ms"]
     ids = {each["run_id"] for each in own}
     events: dict[str, list[Row]] = {}
-    for row in facts_of(trace.events[trace.events["run_id"].isin(ids)]):
+    of_these = trace.events["run_id"].isin(ids) & trace.events["event"].notna()
+    for row in facts_of(trace.events[of_these]):
         events.setdefault(row["run_id"], []).append(row)
     inside: dict[str, int] = {}
     for each in own:
