@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -89,22 +90,32 @@ class Call:
 
     def bracket(self, run: Row) -> Bracket | None:
         """The bracket that a router's run is in."""
-        for each in self.brackets:
-            if any(other["run_id"] == run["run_id"] for other in each.runs):
-                return each
-        return None
+        return self._bracket_of.get(run["run_id"])
 
     def route(self, run: Row) -> Row | None:
         """The route of a router's run, where the trace says which one that was."""
-        own = self.bracket(run)
-        if own is None:
-            return None
-        decided = [r for r in self.routes if r["routing_model"] == run["routing_model"]]
-        requests = [r for b in self.brackets for r in b.runs]
-        alike = [r for r in requests if r["routing_model"] == run["routing_model"]]
-        if len(decided) != len(alike):
-            return None
-        return decided[[r["run_id"] for r in alike].index(run["run_id"])]
+        return self._route_of.get(run["run_id"])
+
+    @cached_property
+    def _bracket_of(self) -> dict[Any, Bracket]:
+        return {run["run_id"]: bracket for bracket in self.brackets for run in bracket.runs}
+
+    @cached_property
+    def _route_of(self) -> dict[Any, Row]:
+        """Within one decision routes and requests are in the same order (L-19, L-21)."""
+        decided: dict[Any, list[Row]] = {}
+        for route in self.routes:
+            decided.setdefault(route["routing_model"], []).append(route)
+        wanted: dict[Any, list[Row]] = {}
+        for bracket in self.brackets:
+            for run in bracket.runs:
+                wanted.setdefault(run["routing_model"], []).append(run)
+        return {
+            run["run_id"]: route
+            for model, runs in wanted.items()
+            if len(decided.get(model, ())) == len(runs)
+            for run, route in zip(runs, decided[model], strict=True)
+        }
 
 
 def short(identity: Any) -> str:
