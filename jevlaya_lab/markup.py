@@ -22,6 +22,7 @@ __all__ = [
     "listed",
     "note",
     "page",
+    "readable",
     "safely",
     "svg_description",
     "table",
@@ -161,7 +162,7 @@ def page(title: str, body: str) -> Markup:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{html.escape(_UNREADABLE.sub('�', title))}</title></head>"
+        f"<title>{attribute(title)}</title></head>"
         '<body style="font-family:sans-serif;max-width:64em;margin:1em auto;padding:0 1em">'
         f"{body}</body></html>\n"
     )
@@ -175,7 +176,12 @@ def svg_description(title: str, alt: str) -> tuple[Markup, Markup]:
 
 def attribute(value: str) -> Markup:
     """Text for an attribute, or alone in an element, whole and in one line."""
-    return Markup(html.escape(_UNREADABLE.sub("�", " ".join(value.split()))))
+    return Markup(html.escape(readable(value)))
+
+
+def readable(value: str) -> str:
+    """Plain text in one line, without what a page or a notebook's file cannot hold."""
+    return _UNREADABLE.sub("�", " ".join(value.split()))
 
 
 def note_of(value: str) -> Markup:

@@ -20,7 +20,15 @@ def blocks(name: str) -> list[str]:
 
 @pytest.mark.checkpoint
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/experiments.md", "docs/lab.md", "docs/traces.md"]
+    "name",
+    [
+        "README.md",
+        "docs/experiments.md",
+        "docs/lab.md",
+        "docs/pictures.md",
+        "docs/traces.md",
+        "docs/widgets.md",
+    ],
 )
 def test_the_examples_of_a_page_run(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

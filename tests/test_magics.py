@@ -148,6 +148,10 @@ def test_help_lists_the_commands_and_their_options(ip, run):
         ("%jevlaya experiment eviction --save a.txt", "the name ends in .csv, .png, .svg, .html"),
         ("%jevlaya experiment eviction --lab lab", "eviction is about the checkpoints of a Router"),
         ("%jevlaya experiment --save a.csv", "--save goes with the name of an experiment"),
+        (
+            "%jevlaya diagram -k timeline abc",
+            "--kind timeline is of the whole trace; leave 'abc' out",
+        ),
         ("%jevlaya export a\0b.csv", "a name of a file holds no NUL character"),
         ("%jevlaya export a\0b.png", "a name of a file holds no NUL character"),
         ("%jevlaya diagram --save a\0b.png", "nothing was recorded yet"),
@@ -429,6 +433,23 @@ def test_files_are_written(ip, run, tmp_path):
     assert read_trace_csv(tmp_path / "none.csv").runs.empty
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in run(f"%jevlaya export {tmp_path}/folder.csv").err
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("lifecycle", "Lifecycle of one run"),
+        ("order", "Order of events and hooks"),
+        ("timeline", "Timeline"),
+        ("residency", "Residency of checkpoints"),
+        ("distributions", "Distributions"),
+    ],
+)
+def test_the_diagram_has_several_kinds(ip, run, tmp_path, kind, title):
+    ip.user_ns["routing"].predict(["a"], QUESTIONS)
+    run(f"%jevlaya diagram -k {kind} --lab routing -o picture --save {tmp_path}/p.svg")
+    assert ip.user_ns["picture"].alt.startswith(title)
+    assert f"<title>{title}" in (tmp_path / "p.svg").read_text(encoding="utf-8")
 
 
 def test_the_diagram_is_a_picture(ip, run, tmp_path):

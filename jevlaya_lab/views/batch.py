@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jevlaya_lab.views.calls import Bracket, Call, Row
+from jevlaya_lab.views.calls import Bracket, Call, Row, short
 from jevlaya_lab.views.flow import Flow
 from jevlaya_lab.views.furniture import MARGIN, heading
 from jevlaya_lab.views.hook_text import listening, raised, summed_lines
@@ -38,7 +38,7 @@ def batch_layout(call: Call) -> Layout:
     title += counted(len(call.brackets), "checkpoint")
     start = min(each["start_ms"] for each in [*call.routes, *requests])
     ends = [run["end_ms"] for run in requests if run["end_ms"] is not None]
-    subtitle = f"call {str(call.call_id)[:8]}"
+    subtitle = f"call {short(call.call_id)}"
     if ends:
         subtitle += f" · {milliseconds(max(ends) - start)} from the first route to the last answer"
     if first["started_at"] is not None:
@@ -248,7 +248,7 @@ def _table(requests: Sequence[Row], numbers: dict[str, int], call: Call) -> Tabl
         rows.append(
             (
                 f"#{numbers[run['run_id']]}",
-                str(run["run_id"])[:8],
+                short(run["run_id"]),
                 run["model"] or "?",
                 run["routing_reason"] or "–",
                 way,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from jevlaya_lab.frames.build import outermost
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.views.text import plain
 
-__all__ = ["Bracket", "Call", "Row", "call_of", "facts_of", "find"]
+__all__ = ["Bracket", "Call", "Row", "call_of", "facts_of", "find", "short"]
 
 Row = dict[str, Any]
 """A row of a frame with ``None`` for missing."""
@@ -89,22 +90,37 @@ class Call:
 
     def bracket(self, run: Row) -> Bracket | None:
         """The bracket that a router's run is in."""
-        for each in self.brackets:
-            if any(other["run_id"] == run["run_id"] for other in each.runs):
-                return each
-        return None
+        return self._bracket_of.get(run["run_id"])
 
     def route(self, run: Row) -> Row | None:
         """The route of a router's run, where the trace says which one that was."""
-        own = self.bracket(run)
-        if own is None:
-            return None
-        decided = [r for r in self.routes if r["routing_model"] == run["routing_model"]]
-        requests = [r for b in self.brackets for r in b.runs]
-        alike = [r for r in requests if r["routing_model"] == run["routing_model"]]
-        if len(decided) != len(alike):
-            return None
-        return decided[[r["run_id"] for r in alike].index(run["run_id"])]
+        return self._route_of.get(run["run_id"])
+
+    @cached_property
+    def _bracket_of(self) -> dict[Any, Bracket]:
+        return {run["run_id"]: bracket for bracket in self.brackets for run in bracket.runs}
+
+    @cached_property
+    def _route_of(self) -> dict[Any, Row]:
+        """Within one decision routes and requests are in the same order (L-19, L-21)."""
+        decided: dict[Any, list[Row]] = {}
+        for route in self.routes:
+            decided.setdefault(route["routing_model"], []).append(route)
+        wanted: dict[Any, list[Row]] = {}
+        for bracket in self.brackets:
+            for run in bracket.runs:
+                wanted.setdefault(run["routing_model"], []).append(run)
+        return {
+            run["run_id"]: route
+            for model, runs in wanted.items()
+            if len(decided.get(model, ())) == len(runs)
+            for run, route in zip(runs, decided[model], strict=True)
+        }
+
+
+def short(identity: Any) -> str:
+    """The beginning of an id, which is enough to find it again."""
+    return "?" if identity is None else str(identity)[:8]
 
 
 def facts_of(frame: pd.DataFrame) -> list[Row]:
@@ -160,10 +176,13 @@ def call_of(trace: Trace, run: Row) -> Call:
     """
     runs = trace.runs
     known = run["call_id"] is not None
-    own = facts_of(runs[runs["call_id"] == run["call_id"]]) if known else [run]
+    own = facts_of(runs[runs["call_id"] == run["call_id"]]) if known else [dict(run)]
+    for each in own:  # without a time all began at once, in the order of their rows
+        each["start_ms"] = 0.0 if each["start_ms"] is None else each["start_ms"]
     ids = {each["run_id"] for each in own}
     events: dict[str, list[Row]] = {}
-    for row in facts_of(trace.events[trace.events["run_id"].isin(ids)]):
+    of_these = trace.events["run_id"].isin(ids) & trace.events["event"].notna()
+    for row in facts_of(trace.events[of_these]):
         events.setdefault(row["run_id"], []).append(row)
     inside: dict[str, int] = {}
     for each in own:

@@ -93,7 +93,7 @@ def line_chart(
     bottom = top + PLOT
     up = logarithmic(ys, bottom, top) if log_y else linear(ys, bottom, top)
     left = room_left(up)
-    if not ys:
+    if all(p.y is None for s in series for p in s.points):
         bottom = top + EMPTY
         pieces += no_data(left, top, WIDTH - MARGIN - left, EMPTY)
     else:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.system_one.errors import InvalidInput
-from jevlaya_lab.views.calls import Call, Row, call_of, facts_of, find
+from jevlaya_lab.views.calls import Call, Row, call_of, facts_of, find, short
 from jevlaya_lab.views.furniture import (
     MARGIN,
     Key,
@@ -73,7 +73,7 @@ def hook_order_layout(trace: Trace, call_id: str | None = None) -> Layout:
     title = "Order of events and hooks"
     n_hooks = sum(len(event.hooks) for event in events)
     subtitle = (
-        f"call {str(run['call_id'] or run['run_id'])[:8]}: {counted(len(events), 'event')}, "
+        f"call {short(run['call_id'] or run['run_id'])}: {counted(len(events), 'event')}, "
         f"{counted(n_hooks, 'call')} of hooks; left to right in the order in which they happened"
     )
     pieces, y = heading(title, subtitle)
@@ -130,9 +130,9 @@ def _ordered(call: Call) -> list[_Event]:
         own: dict[str, list[Row]] = {}
         for row in rows:
             own.setdefault(row["event"], []).append(row)
-        found += [
-            (min(row["at_ms"] for row in each), name, run_id, each) for name, each in own.items()
-        ]
+        for name, each in own.items():
+            at = min(row["at_ms"] or 0.0 for row in each)
+            found.append((at, name, run_id, each))
     found.sort(key=lambda each: each[0])
     return [
         _Event(i + 1, name, run_id, _hooks(rows)) for i, (_, name, run_id, rows) in enumerate(found)

@@ -7,7 +7,7 @@ from typing import Final
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.views.batch import batch_layout
-from jevlaya_lab.views.calls import Bracket, Call, Row, call_of, find
+from jevlaya_lab.views.calls import Bracket, Call, Row, call_of, find, short
 from jevlaya_lab.views.flow import Flow
 from jevlaya_lab.views.furniture import MARGIN, heading
 from jevlaya_lab.views.hook_text import hook_lines, listening, raised
@@ -115,10 +115,10 @@ def _asked(run: Row) -> str:
 
 
 def _subtitle(run: Row, call: Call) -> str:
-    parts = [f"run {str(run['run_id'])[:8]}"]
+    parts = [f"run {short(run['run_id'])}"]
     requests = [r["run_id"] for b in call.brackets for r in b.runs]
     if len(requests) > 1 and run["run_id"] in requests:
-        parts.append(f"one of {len(requests)} requests of call {str(run['call_id'])[:8]}")
+        parts.append(f"one of {len(requests)} requests of call {short(run['call_id'])}")
     if run["started_at"] is not None:
         parts.append(f"started {run['started_at']:%Y-%m-%d %H:%M:%S} UTC")
     if run["thread"]:
@@ -171,9 +171,12 @@ def _router_boxes(flow: Flow, run: Row, call: Call, bracket: Bracket) -> int:
     if len(passes) == 1:
         agent = passes[0]
         name = f"inside: agent {agent['model'] or ''} {agent['entry'] or 'call'}".rstrip()
-        note = f"run {str(agent['run_id'])[:8]}, with the agent's own hooks"
+        note = f"run {short(agent['run_id'])}, with the agent's own hooks"
         if shared:
-            note = f"ONE call for {shared} requests of this batch: they share its forward passes"
+            passed = counted(agent["n_forwards"], "forward pass", "forward passes")
+            note = (
+                f"ONE call for {shared} requests of this batch: {passed} for all of them together"
+            )
         with flow.frame(f"{name}(…)", x=left, note=note):
             agent_boxes(flow, agent, call.events.get(agent["run_id"], []), "agent.")
             at = flow.aside

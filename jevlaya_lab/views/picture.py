@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from jevlaya_lab.markup import figure, page, svg_description
+from jevlaya_lab.markup import figure, page, readable, svg_description
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.system_one.files import whole_file
 from jevlaya_lab.views.drawing import DPI, figure_of
@@ -39,7 +39,7 @@ class Picture:
     @property
     def alt(self) -> str:
         """The picture in words."""
-        return self.layout.alt
+        return readable(self.layout.alt)
 
     def to_png(self, scale: float = 2.0, theme: str = "light") -> bytes:
         """Draw it as PNG, on a background of its own.
@@ -64,7 +64,7 @@ class Picture:
             buffer,
             format="png",
             dpi=DPI * scale,
-            metadata={"Title": self.layout.title, "Description": self.alt},
+            metadata={"Title": readable(self.layout.title), "Description": self.alt},
         )
         return buffer.getvalue()
 
@@ -84,7 +84,7 @@ class Picture:
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure_of(self.layout, look).savefig(buffer, format="svg", metadata=nothing)
-        return _described(buffer.getvalue(), self.layout.title, self.alt)
+        return _described(buffer.getvalue(), self.layout)
 
     def to_html(self, theme: str = "auto") -> str:
         """A piece of HTML that needs nothing else: the picture, its text, its facts as tables.
@@ -146,11 +146,12 @@ class Picture:
         return f"<Picture: {self.alt}>"
 
 
-def _described(svg: str, title: str, alt: str) -> str:
-    """An SVG of matplotlib's with its title and description first."""
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, count=1, flags=re.S)
-    head = re.search(r"<svg [^>]*>", svg)
-    assert head is not None
-    attributes, inside = svg_description(title, alt)
-    at = head.end()
-    return f"{svg[: at - 1]} {attributes}>\n {inside}{svg[at:]}"
+def _described(svg: str, layout: Layout) -> str:
+    """An SVG of matplotlib's in pixels, with its title and description first."""
+    _, opened, drawing = re.split(r"(<svg [^>]*>)", svg, maxsplit=1)
+    size = f'width="{layout.width:.0f}" height="{layout.height:.0f}"'
+    opened = re.sub(r'width="[^"]*" height="[^"]*"', size, opened, count=1)
+    attributes, inside = svg_description(layout.title, layout.alt)
+    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, count=1, flags=re.S)
+    head = '<?xml version="1.0" encoding="utf-8"?>'
+    return f"{head}\n{opened[:-1]} {attributes}>\n {inside}{drawing}"

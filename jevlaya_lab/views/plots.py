@@ -152,9 +152,11 @@ def bars_across(
     if not values:
         pieces += no_data(left, top, WIDTH - MARGIN - left, bottom - top)
     else:
-        right = WIDTH - MARGIN - 30
-        longest = max((text_width(number(value), TEXT) for value in values if value < 0), default=0)
-        over = linear(values, left + longest, right, zero=True, pad=0.03)
+        room = {sign: [0.0] for sign in (False, True)}
+        for known in values:
+            room[known < 0].append(text_width(number(known), TEXT) + 6)
+        start, right = left + max(room[True]), WIDTH - MARGIN - max(room[False])
+        over = linear(values, start, right, zero=True, pad=0.03)
         down = by_category(labels, top, bottom)
         pieces += x_axis(over, bottom, top)
         zero = over(0.0)

@@ -148,7 +148,7 @@ def _ways(flow: Flow, run: Row, status: dict[str, Status], prefix: str) -> None:
     """The two ways between start and end: the hook's answer, or the four steps."""
     skipped = bool(run["skipped"])
     wide = flow.width > 700
-    first = 170.0 if wide else 128.0
+    first = 170.0 if wide else 140.0
     width = (flow.width - first - 4 * _GAP) / 4
     boxes: list[tuple[str, str, list[str], Status]] = [
         (

@@ -56,11 +56,15 @@ class TimeAxis:
     def draw(self, top: float, bottom: float) -> list[Piece]:
         """Ticks below the plot, and the cuts as fields across it."""
         pieces: list[Piece] = []
+        free = float("-inf")
         for a, b in self.cuts:
             left, right = float(self(a)), float(self(b))
             pieces.append(Rect(left, top, right - left, bottom - top, "skipped", label="cut"))
-            text = clock(b - a)
-            pieces.append(Label((left + right) / 2, top - 7, text, "quiet", 10.5, "middle"))
+            text, middle = clock(b - a), (left + right) / 2
+            half = text_width(text, 10.5) / 2
+            if middle - half > free:
+                pieces.append(Label(middle, top - 7, text, "quiet", 10.5, "middle"))
+                free = middle + half + 4
         last = float("-inf")
         for moment, text in self._ticks():
             at, half = float(self(moment)), text_width(text, TEXT) / 2
