@@ -142,14 +142,14 @@ def figure(
         f'<source media="(prefers-color-scheme: dark)" srcset="{each}">' for each in dark
     )
     image = (
-        f'<picture>{sources}<img src="{light}" alt="{attribute(alt)}" width="{width:.0f}" '
+        f'<picture>{sources}<img src="{light}" alt="{_attribute(alt)}" width="{width:.0f}" '
         f'height="{height:.0f}" style="max-width:100%;height:auto"></picture>'
     )
     facts_of = "".join(
         details(title or "The same as a table", table(headers, rows))
         for title, headers, rows in tables
     )
-    words = details("The picture in words", note_of(alt))
+    words = details("The picture in words", _whole(alt))
     return Markup(
         '<figure class="jevlaya tex2jax_ignore mathjax_ignore" style="margin:4px 0;color:inherit">'
         f"{image}<figcaption>{words}{facts_of}</figcaption></figure>"
@@ -162,7 +162,7 @@ def page(title: str, body: str) -> Markup:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{attribute(title)}</title></head>"
+        f"<title>{_attribute(title)}</title></head>"
         '<body style="font-family:sans-serif;max-width:64em;margin:1em auto;padding:0 1em">'
         f"{body}</body></html>\n"
     )
@@ -170,11 +170,11 @@ def page(title: str, body: str) -> Markup:
 
 def svg_description(title: str, alt: str) -> tuple[Markup, Markup]:
     """What tells readers of an SVG what it shows: attributes of its root, and what stands first."""
-    inside = f"<title>{attribute(title)}</title>\n <desc>{attribute(alt)}</desc>"
-    return Markup(f'role="img" aria-label="{attribute(alt)}"'), Markup(inside)
+    inside = f"<title>{_attribute(title)}</title>\n <desc>{_attribute(alt)}</desc>"
+    return Markup(f'role="img" aria-label="{_attribute(alt)}"'), Markup(inside)
 
 
-def attribute(value: str) -> Markup:
+def _attribute(value: str) -> Markup:
     """Text for an attribute, or alone in an element, whole and in one line."""
     return Markup(html.escape(readable(value)))
 
@@ -184,7 +184,7 @@ def readable(value: str) -> str:
     return _UNREADABLE.sub("�", " ".join(value.split()))
 
 
-def note_of(value: str) -> Markup:
+def _whole(value: str) -> Markup:
     """A paragraph of quiet text, whole."""
     return Markup(f'<div style="opacity:.75;margin:2px 0">{text(value, len(value) + 1)}</div>')
 

@@ -89,7 +89,7 @@ def _bracket(
     ids = [f"#{numbers[run['run_id']]}" for run in bracket.runs]
     title = f"{name[:-1]}. checkpoint {bracket.model or '?'}: {counted(len(ids), 'request')}"
     with flow.frame(title, note="all of its start hooks run before any of its end hooks"):
-        lines, broke = load_lines(bracket, call.events)
+        lines, broke = load_lines(bracket, call)
         flow.add(f"{name}load", "load", lines, "failed" if broke else "done")
         flow.arrow(before, f"{name}load", at=flow.aside)
         flow.x, flow.width = flow.x + 16, flow.width - 16

@@ -46,10 +46,12 @@ def lines_said(
         if not known:
             said.append(f"{name}no values")
             continue
+        missing = len(each.points) - len(known)
+        gaps = f" ({missing} missing)" if missing else ""
         first, last = known[0], known[-1]
         least, most = min(known, key=lambda p: p[1]), max(known, key=lambda p: p[1])
         said.append(
-            f"{name}{len(known)} points, {y} {number(first[1])} at {x} {at(first[0])}, "
+            f"{name}{len(known)} points{gaps}, {y} {number(first[1])} at {x} {at(first[0])}, "
             f"{number(last[1])} at {at(last[0])}, lowest {number(least[1])} at {at(least[0])}, "
             f"highest {number(most[1])} at {at(most[0])}"
         )

@@ -135,7 +135,7 @@ def _before_start(flow: Flow, run: Row, call: Call, bracket: Bracket) -> str:
     lines += route_lines([route] if route else [], call.events)
     flow.arrow("call", "route")
     flow.add("route", "route: the policy, then on_route", lines)
-    lines, failed = load_lines(bracket, call.events)
+    lines, failed = load_lines(bracket, call)
     flow.arrow("route", "load")
     flow.add("load", f"load {bracket.model or ''}".rstrip(), lines, "failed" if failed else "done")
     return "load"
@@ -173,10 +173,10 @@ def _router_boxes(flow: Flow, run: Row, call: Call, bracket: Bracket) -> int:
         name = f"inside: agent {agent['model'] or ''} {agent['entry'] or 'call'}".rstrip()
         note = f"run {short(agent['run_id'])}, with the agent's own hooks"
         if shared:
-            passed = counted(agent["n_forwards"], "forward pass", "forward passes")
-            note = (
-                f"ONE call for {shared} requests of this batch: {passed} for all of them together"
-            )
+            note = f"ONE call for {shared} requests of this batch"
+            if agent["n_forwards"] is not None:
+                passes_of_it = counted(agent["n_forwards"], "forward pass", "forward passes")
+                note += f", {passes_of_it} for all of them"
         with flow.frame(f"{name}(…)", x=left, note=note):
             agent_boxes(flow, agent, call.events.get(agent["run_id"], []), "agent.")
             at = flow.aside

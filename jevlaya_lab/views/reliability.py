@@ -126,8 +126,8 @@ def _panel(question: Row, bins: list[Row], x: float, y: float) -> list[Piece]:
         b for b in bins if b["n"] and b["confidence"] is not None and b["accuracy"] is not None
     ]
     if not known:
-        middle = (left + right) / 2
-        pieces.append(Label(middle, bottom - _SIDE / 2, "no data", "quiet", 14.0, "middle"))
+        below = left + 0.7 * (right - left)  # the diagonal
+        pieces.append(Label(below, bottom - _SIDE / 4, "no data", "quiet", 14.0, "middle"))
     points = tuple((across(b["confidence"]), up(b["accuracy"])) for b in known)
     for (at, place), b in zip(points, known, strict=True):
         ideal = up(b["confidence"])

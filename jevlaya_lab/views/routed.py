@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jevlaya_lab.views.calls import Bracket, Row
+from jevlaya_lab.views.calls import Bracket, Call, Row
 from jevlaya_lab.views.hook_text import hook_lines, listening, raised, summed_lines
 from jevlaya_lab.views.text import milliseconds
 
@@ -23,11 +23,12 @@ def route_lines(routes: Sequence[Row], events: Mapping[str, list[Row]]) -> list[
     return lines + summed_lines(groups, 4)
 
 
-def load_lines(bracket: Bracket, events: Mapping[str, list[Row]]) -> tuple[list[str], bool]:
+def load_lines(bracket: Bracket, call: Call) -> tuple[list[str], bool]:
     """What became resident and what had to go, in the order in which hooks saw it; and a failure.
 
     Of one load, on_evict runs before on_load, though the new one is built first.
     """
+    events = call.events
     loads = [each for each in bracket.loads if each["scope"] == "load"]
     evicted = [each for each in bracket.loads if each["scope"] == "evict"]
     broke = [each for each in bracket.loads if each["error_type"] is not None]
@@ -43,8 +44,10 @@ def load_lines(bracket: Bracket, events: Mapping[str, list[Row]]) -> tuple[list[
         lines += [f"on_load  {line}" for line in hook_lines(rows, 4)]
         failed = failed or raised(rows)
     lines += [f"failed: {each['error_type']}" for each in broke]
-    if not bracket.loads:
-        lines.append("resident already: nothing was built, nothing evicted")
+    if call.call_id is None:
+        lines.append("not known: the trace does not say what belongs to this call")
+    elif not bracket.loads:
+        lines.append("no load or eviction was recorded: resident already, as far as that says")
     return lines, failed
 
 

@@ -86,10 +86,9 @@ def logarithmic(values: Sequence[float], start: float, end: float) -> Scale:
     found = [10.0**i for i in decades if i % many == 0 and low <= 10.0**i <= high]
     if len(found) < 3:
         found = [m * 10.0**i for i in decades for m in (1, 2, 5) if low <= m * 10.0**i <= high]
-    if len(found) < 2:
-        flat = linear([low, high], start, end, pad=0.0)
-        found = [value for value, _ in flat.ticks]
     ticks = tuple((value, tick_text(value, value)) for value in found)
+    if len(found) < 2:  # less than an octave or so
+        ticks = linear([low, high], start, end, pad=0.0).ticks
     return Scale(low, high, start, end, ticks, log=True)
 
 
@@ -118,8 +117,10 @@ def tick_text(value: float, step: float) -> str:
         if size >= unit and (size >= 1e5 or step >= unit):
             return tick_text(value / unit, step / unit) + name if size < 1e15 else f"{value:.1e}"
     if size < 1e-4:
-        return f"{value:.0e}"
+        return f"{value:.4g}"
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    if abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:  # steps of 0.25
+        decimals += 1
     text = f"{value:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text and decimals > 2 else text
 

@@ -54,18 +54,22 @@ def agent_boxes(flow: Flow, run: Row, events: list[Row], prefix: str = "") -> No
             [forward.x + forward.width - encode.x],
             encode.x,
         )
-    end_box(flow, run, events, prefix)
+    neither = not failed and not run["skipped"] and status["encode"] == "skipped"
+    end_box(flow, run, events, prefix, passed_on(run) if neither else None)
     _arrows(flow, run, status, prefix, failed=failed, start_failed=start_failed)
 
 
-def end_box(flow: Flow, run: Row, events: list[Row], prefix: str = "") -> None:
-    """The end hooks, and what the run had cost by then."""
+def end_box(
+    flow: Flow, run: Row, events: list[Row], prefix: str = "", first: str | None = None
+) -> None:
+    """The end hooks, and what the run had cost by then; ``first`` is said ahead of that."""
     end = listening(events, "on_predict_end")
     lines = hook_lines(end)
     flow.add(
         f"{prefix}end",
         "on_predict_end",
         [
+            *([first] if first else []),
             spent(run) + (", taken before these hooks ran" if lines else ""),
             *(lines or ["no hook listens"]),
         ],
@@ -186,8 +190,8 @@ def _arrows(
     failed: bool,
     start_failed: bool,
 ) -> None:
-    def arrow(source: str, target: str, taken: bool, label: str = "") -> None:
-        flow.arrow(prefix + source, prefix + target, "done" if taken else "skipped", label)
+    def arrow(source: str, target: str, taken: bool, at: float | None = None) -> None:
+        flow.arrow(prefix + source, prefix + target, "done" if taken else "skipped", at=at)
 
     skipped = bool(run["skipped"])
     computed = status["encode"] != "skipped"
@@ -202,7 +206,8 @@ def _arrows(
     if failed or not prefix:
         arrow("error", "end", failed)
     if not failed and not skipped and not computed:
-        arrow("start", "end", True, passed_on(run))
+        (encode,) = (box for box in flow.boxes if box.id == f"{prefix}encode")
+        arrow("start", "end", True, encode.x - _GAP / 2)  # between the two ways
     if start_failed:
         arrow("start", "error", True)
     elif failed:

@@ -61,7 +61,7 @@ def time_bar(
     title = "Where the time went"
     if together > 1:
         title += f", from its start until the {together} requests of its checkpoint were answered"
-    if shared:
+    if shared and timed["forward_ms"] is not None:
         title += f" (steps: of the call that {shared} shared)"
     pieces: list[Piece] = [Label(MARGIN, y + 8, title, "quiet", 11.5, bold=True)]
     signs, end = legend(keys, y + 54)

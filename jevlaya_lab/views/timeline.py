@@ -93,7 +93,10 @@ def timeline_layout(trace: Trace) -> Layout:
         if (runs["scope"] == scope).any()
     ]
     if n_loads:
-        keys += [Key("building", "rest", "field", 3), Key("load done", "accent", "mark", 2)]
+        loads = runs[runs["scope"] == "load"]
+        built = [Key("building", "rest", "field", 3)]
+        keys += built * bool((loads["end_ms"] > loads["start_ms"]).any())
+        keys.append(Key("load done", "accent", "mark", 2))
     if n_evictions:
         keys.append(Key("eviction", "ink", "mark", 6))
     if (runs["error_type"].notna() & asked).any():

@@ -70,6 +70,7 @@ def test_a_missing_value_breaks_the_line():
     layout = line_chart(frame, x="x", y="y", title="t")
     assert [len(line.points) for line in layout.lines("series-0")] == [2, 2]
     assert len(layout.marks("series-0")) == 4
+    assert "4 points (1 missing), y 1 at x 0" in layout.alt
 
 
 def test_categories_stand_in_their_own_order():

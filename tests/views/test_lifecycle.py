@@ -139,7 +139,10 @@ def test_a_refused_question_is_drawn_ahead_of_the_steps():
 def test_an_empty_call_takes_neither_way():
     layout = layout_of(questions={})
     assert ("start", "end") in taken(layout)
+    assert layout.box("end").lines[0] == "empty: nothing was asked"
     assert "nothing was asked" in layout.alt
+    (way,) = [a for a in layout.arrows if (a.source, a.target) == ("start", "end")]
+    assert not any(box.x < way.at < box.x + box.width for box in layout.boxes[2:7])
 
 
 def test_everything_lies_inside_the_picture_and_nothing_overlaps():
@@ -181,7 +184,7 @@ def test_a_router_run_shows_its_route_its_load_and_the_run_inside():
     check(layout)
     assert "→ english: the text is English" in lines_in(layout, "route")
     assert "1. Noisy (installed)" in lines_in(layout, "route")
-    assert lines_in(layout, "load") == "resident already: nothing was built, nothing evicted"
+    assert lines_in(layout, "load").startswith("no load or eviction was recorded: resident")
     assert "changed max_len" in lines_in(layout, "start")
     assert {"agent.start", "agent.encode", "agent.forward", "agent.end"} <= set(statuses(layout))
     assert "1 pass" in lines_in(layout, "agent.forward")
@@ -300,6 +303,7 @@ def test_a_trace_over_laya_and_one_from_a_file_are_drawn_as_well(tmp_path):
         check(lifecycle_layout(bare, run))
     layout = lifecycle_layout(bare, runs_of(trace, scope="router")[0])
     assert "no run of the agent was recorded" in lines_in(layout, "agent")
+    assert "the trace does not say" in lines_in(layout, "load")
 
 
 def test_what_is_no_trace_is_refused():
