@@ -63,13 +63,9 @@ class Picture:
         look = theme_of(theme)
         scale = min(scale, _MOST_PIXELS / max(self.layout.width, self.layout.height))
         buffer = io.BytesIO()
-        figure_of(self.layout, look).savefig(
-            buffer,
-            format="png",
-            dpi=DPI * scale,
-            metadata={"Title": readable(self.layout.title), "Description": self.alt},
-        )
-        return buffer.getvalue()
+        figure_of(self.layout, look).savefig(buffer, format="png", dpi=DPI * scale)
+        title = readable(self.layout.title)
+        return _small(buffer, DPI * scale, Title=title, Description=self.alt)
 
     def to_svg(self, theme: str = "light") -> str:
         """Draw it as SVG; texts are outlines, so that it looks the same everywhere.
@@ -159,7 +155,7 @@ def _small(image: io.BytesIO, dpi: float, **texts: str) -> bytes:
     few = (
         Image.open(image)
         .convert("RGB")
-        .quantize(_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     )
     written = io.BytesIO()
     few.save(written, format="png", optimize=True, dpi=(dpi, dpi), pnginfo=info)

@@ -138,3 +138,14 @@ def test_a_very_high_picture_is_drawn_smaller():
     layout = picture_of().layout
     high = Picture(type(layout)(layout.width, 40_000.0, "t", "", "a"))
     assert image_of(high).height <= 30_001
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_png_has_a_palette_that_holds_the_background_as_it_is(theme):
+    picture = picture_of()
+    image = image_of(picture, theme=theme)
+
+    assert image.mode == "P"
+    assert image.info["Description"] == picture.alt
+    corner = image.convert("RGB").getpixel((0, 0))
+    assert "#{:02x}{:02x}{:02x}".format(*corner) == THEMES[theme].surface
