@@ -211,7 +211,7 @@ EMBEDDING: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "E-10",
         "a migration switches before all is embedded",
         "stores/memory.py",
-        "            if self._missing():\n                return False\n",
+        "                if self._missing():\n                    return False\n",
         "",
     ),
     (

@@ -27,7 +27,13 @@ from jevlaya_lab.embedding.errors import (
     StoreError,
 )
 from jevlaya_lab.embedding.stores import InMemoryVectorStore, PgVectorStore, VectorStore, migrate
-from jevlaya_lab.system_one.errors import FileInvalid, FileMissing, InvalidInput, InvalidOption
+from jevlaya_lab.system_one.errors import (
+    FileInvalid,
+    FileMissing,
+    InvalidInput,
+    InvalidOption,
+    MissingExtra,
+)
 
 OLD = EmbeddingIdentity("made up", "old", revision="1", dimension=3, normalised=False)
 NEW = dataclasses.replace(OLD, model="new", dimension=4)
@@ -541,30 +547,36 @@ async def _memory(path: Path) -> InMemoryVectorStore:
 
 
 def test_a_long_search_leaves_the_loop_alone() -> None:
-    """E-1: the heart beats while a large matrix is searched."""
+    """E-1: a large matrix is searched, copied and cut in another thread."""
     rng = np.random.default_rng(0)
     identity = dataclasses.replace(OLD, dimension=128)
     store = InMemoryVectorStore(identity)
     vectors = of(rng.normal(size=(20_000, 128)), identity)
     threads = []
 
+    table = type(store._table)
+    plain = {name: getattr(table, name) for name in ("nearest", "with_rows", "only")}
+
+    def watched(name: str) -> Any:
+        def call(*args: Any) -> Any:
+            threads.append(threading.get_ident())
+            return plain[name](*args)
+
+        return call
+
     async def work() -> None:
         names = [str(i) for i in range(20_000)]
-        await store.upsert(names, vectors, names)
-        nearest = type(store._table).nearest
-
-        def watched(*args: Any) -> Any:
-            threads.append(threading.get_ident())
-            return nearest(*args)
-
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(store._table), "nearest", watched)
+            for name in plain:
+                patch.setattr(table, name, watched(name))
+            await store.upsert(names, vectors, names)
             async with Heartbeat():
                 found = await store.search(of(vectors.vectors[:50], identity), k=1)
-            await store.search(of(vectors.vectors[:1] * 0 + 1, identity), k=1)
+            await store.search(of(np.ones((1, 128)), identity), k=1)
+            await store.delete(names[:10])
         assert [hits[0].key for hits in found] == names[:50]
-        assert len(threads) == 2
-        assert threads[0] != threading.get_ident()
+        assert len(threads) == 4
+        assert threading.get_ident() not in threads
 
     run(work())
 
@@ -588,6 +600,35 @@ def test_a_database_that_cannot_be_reached_or_has_no_such_store(dsn: str, tmp_pa
     assert "hunter2" not in str(caught.value)
     with pytest.raises(StoreError, match="nobody is not there; give the identity"):
         run(PgVectorStore.open(dsn, "nobody"))
+
+
+def test_what_the_database_refuses_is_an_error_of_the_store(dsn: str) -> None:
+    """E-9: also when the server hangs up; the next call has a new connection."""
+
+    async def work() -> None:
+        with pytest.raises(StoreError, match=r"PostgreSQL failed .*nowhere"):
+            await PgVectorStore.open(dsn, "fine", OLD, schema="nowhere")
+        store = await PgVectorStore.open(dsn, "hung_up", OLD, connections=1)
+        async with store._connections.use() as connection:
+            pid = connection.info.backend_pid
+        other = await PgVectorStore.open(dsn, "hung_up")
+        async with other._connections.use() as connection:
+            await connection.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        with pytest.raises(StoreError, match="PostgreSQL failed"):
+            await store.count()
+        assert await store.count() == 0
+        await store.aclose()
+        await other.aclose()
+
+    run(work())
+
+
+def test_without_the_extra_the_error_has_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("psycopg", "pgvector.psycopg"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, module, None)
+            with pytest.raises(MissingExtra, match=r'pip install "jevlaya_lab\[pgvector\]"'):
+                run(PgVectorStore.open("host=nowhere.invalid", "fine", OLD))
 
 
 def test_a_reader_with_the_old_model_is_refused_after_another_has_migrated(dsn: str) -> None:

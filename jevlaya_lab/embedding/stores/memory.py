@@ -6,9 +6,9 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -29,15 +29,17 @@ from jevlaya_lab.system_one.files import whole_file
 
 __all__ = ["InMemoryVectorStore"]
 
+T = TypeVar("T")
+
 _INLINE: Final = 2_000_000
-"""Numbers up to which a search is shorter than the beat of a heart, and so stays on the loop."""
+"""Numbers up to which work is shorter than the beat of a heart, and so stays on the loop."""
 
 
 class InMemoryVectorStore:
     """Vectors in one NumPy matrix, searched exactly; for some hundred thousand of them.
 
     Every change copies the matrix: store many rows at a time. It may be used from many threads and
-    event loops. A long search runs in a thread, so that the loop lives.
+    event loops. What takes long runs in a thread, so that the loop lives.
 
     Args:
         identity: Of the vectors that it shall hold: ``generator.identity``, after ``preload()``.
@@ -90,10 +92,14 @@ class InMemoryVectorStore:
         metadata: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """See :meth:`VectorStore.upsert`."""
-        with self._lock:
-            rows = check_rows(self.identity, self._name, keys, vectors, texts, metadata)
-            said = [json.loads(one) for one in rows.metadata]
-            self._table = self._table.with_rows(rows.keys, rows.vectors, rows.texts, said)
+
+        def work() -> None:
+            with self._lock:
+                rows = check_rows(self.identity, self._name, keys, vectors, texts, metadata)
+                said = [json.loads(one) for one in rows.metadata]
+                self._table = self._table.with_rows(rows.keys, rows.vectors, rows.texts, said)
+
+        await self._aside(work, vectors)
 
     async def search(
         self, queries: Embeddings, k: int = 10, *, filter: Mapping[str, Any] | None = None
@@ -110,10 +116,16 @@ class InMemoryVectorStore:
     async def delete(self, keys: Sequence[str]) -> int:
         """See :meth:`VectorStore.delete`."""
         gone = set(check_keys(keys))
-        with self._lock:
-            before = len(self._table.rows)
-            self._table = self._table.only([key for key in self._table.rows if key not in gone])
-            return before - len(self._table.rows)
+
+        def work() -> int:
+            with self._lock:
+                left = [key for key in self._table.rows if key not in gone]
+                n_gone = len(self._table.rows) - len(left)
+                if n_gone:
+                    self._table = self._table.only(left)
+                return n_gone
+
+        return await self._aside(work)
 
     async def count(self) -> int:
         """How many vectors it holds."""
@@ -168,8 +180,12 @@ class InMemoryVectorStore:
 
     async def unstaged(self) -> list[str]:
         """See :meth:`VectorStore.unstaged`."""
-        with self._lock:
-            return self._missing()
+
+        def work() -> list[str]:
+            with self._lock:
+                return self._missing()
+
+        return await self._aside(work)
 
     async def texts_of(self, keys: Sequence[str]) -> dict[str, str]:
         """See :meth:`VectorStore.texts_of`."""
@@ -178,27 +194,40 @@ class InMemoryVectorStore:
 
     async def stage(self, keys: Sequence[str], vectors: Embeddings, texts: Sequence[str]) -> None:
         """See :meth:`VectorStore.stage`."""
-        with self._lock:
-            staged = self._being_staged()
-            rows = check_rows(staged.identity, self._name, keys, vectors, texts, None)
-            blank: list[dict[str, Any]] = [{}] * len(rows.keys)
-            self._staged = staged.with_rows(rows.keys, rows.vectors, rows.texts, blank)
+
+        def work() -> None:
+            with self._lock:
+                staged = self._being_staged()
+                rows = check_rows(staged.identity, self._name, keys, vectors, texts, None)
+                blank: list[dict[str, Any]] = [{}] * len(rows.keys)
+                self._staged = staged.with_rows(rows.keys, rows.vectors, rows.texts, blank)
+
+        await self._aside(work, vectors)
 
     async def switch(self) -> bool:
         """See :meth:`VectorStore.switch`."""
-        with self._lock:
-            staged = self._being_staged()
-            if self._missing():
-                return False
-            fresh = staged.only(list(self._table.rows))
-            fresh.metadata = self._table.metadata
-            self._table, self._staged = fresh, None
-            return True
+
+        def work() -> bool:
+            with self._lock:
+                staged = self._being_staged()
+                if self._missing():
+                    return False
+                fresh = staged.only(list(self._table.rows))
+                fresh.metadata = self._table.metadata
+                self._table, self._staged = fresh, None
+                return True
+
+        return await self._aside(work)
 
     async def drop_staged(self) -> None:
         """See :meth:`VectorStore.drop_staged`."""
         with self._lock:
             self._staged = None
+
+    async def _aside(self, work: Callable[[], T], coming: Embeddings | None = None) -> T:
+        """Change the tables: small ones here, large ones in a thread, so that the loop lives."""
+        size = self._table.vectors.size + getattr(getattr(coming, "vectors", None), "size", 0)
+        return work() if size <= _INLINE else await asyncio.to_thread(work)
 
     def _being_staged(self) -> Table:
         if self._staged is None:

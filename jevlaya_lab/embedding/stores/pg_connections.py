@@ -51,7 +51,7 @@ class Connections:
         """A connection in a transaction, which is undone where the block fails.
 
         Raises:
-            StoreError: The server cannot be reached, or has no vector extension.
+            StoreError: The server cannot be reached, fails, or has no vector extension.
         """
         pool = self._pool()
         async with pool.room:
@@ -59,6 +59,11 @@ class Connections:
             try:
                 async with connection.transaction():
                     yield connection
+            except self._psycopg.Error as exc:
+                raise StoreError(
+                    f"PostgreSQL failed ({type(exc).__name__}: {exc}); nothing of this call was "
+                    "stored"
+                ) from exc
             finally:
                 if connection.info.transaction_status == 0:  # idle: nothing is under way in it
                     pool.idle.append(connection)

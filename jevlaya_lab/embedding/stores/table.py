@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from jevlaya_lab.embedding.identity import EmbeddingIdentity
+from jevlaya_lab.embedding.near import unit
 from jevlaya_lab.embedding.stores.base import Hit
 from jevlaya_lab.embedding.texts import Matrix
 from jevlaya_lab.system_one.errors import FileInvalid
@@ -30,6 +31,7 @@ class Table:
     rows: dict[str, int] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
     metadata: list[dict[str, Any]] = field(default_factory=list)
+    lengths: Matrix | None = None
 
     @classmethod
     def empty(cls, identity: EmbeddingIdentity) -> Table:
@@ -65,7 +67,11 @@ class Table:
         keys = list(self.rows)
         fit = [i for i, one in enumerate(self.metadata) if _fits(one, wanted)]
         vectors = self.vectors if len(fit) == len(keys) else self.vectors[fit]
-        similar = _unit(queries) @ _unit(vectors).T
+        if self.lengths is None:
+            self.lengths = np.linalg.norm(self.vectors, axis=1)
+        lengths = self.lengths if len(fit) == len(keys) else self.lengths[fit]
+        # No zeros are stored, and none are looked for.
+        similar = (unit(queries) @ vectors.T) / lengths
         found = []
         for row in similar:
             # All that are as near as the k-th one, so that the keys decide between equals.
@@ -87,12 +93,6 @@ def _fits(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def _same(stored: Any, value: Any) -> bool:
     """Equal as JSON: a boolean is no number there."""
     return isinstance(stored, bool) == isinstance(value, bool) and bool(stored == value)
-
-
-def _unit(vectors: Matrix) -> Matrix:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    found: Matrix = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    return found
 
 
 def described(table: Table) -> bytes:
