@@ -15,7 +15,7 @@ from jevlaya_lab.system_one.models import EncodedState, Prepared
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.system_one.router import Router
 
-__all__ = ["SITUATIONS", "Given", "Situation", "agent", "router", "text"]
+__all__ = ["SITUATIONS", "Given", "Situation", "agent", "changed", "router", "text"]
 
 _FAULT: Final = "xyzzy"
 _WORDS: Final = (
