@@ -70,8 +70,10 @@ def _probes() -> dict[str, _Probe]:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         found["numpy's generator"] = (
-            lambda: [part.tolist() if hasattr(part, "tolist") else part
-                     for part in numpy.random.get_state()],
+            lambda: [
+                part.tolist() if hasattr(part, "tolist") else part
+                for part in numpy.random.get_state()
+            ],
             lambda was: numpy.random.set_state(tuple(was)),
         )
         found["numpy's error handling"] = (numpy.geterr, lambda was: numpy.seterr(**was))

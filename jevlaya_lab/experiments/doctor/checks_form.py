@@ -10,6 +10,8 @@ from jevlaya_lab.experiments.doctor.names import meant
 from jevlaya_lab.experiments.doctor.patients import own_classes
 from jevlaya_lab.experiments.doctor.probe import listens_to
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, Finding
+from jevlaya_lab.system_one.errors import InvalidHook
+from jevlaya_lab.system_one.hooks import entries
 
 __all__ = ["form"]
 
@@ -23,21 +25,24 @@ def form(hook: Any) -> Finding:
     for name in sorted(own):
         event = meant(name)
         static = inspect.getattr_static(hook, name, None)
-        if event is not None and (callable(static) or isinstance(static, (staticmethod,
-                                                                         classmethod))):
+        if event is not None and (
+            callable(static) or isinstance(static, (staticmethod, classmethod))
+        ):
             found.append(f"{name} is no event and never runs; did you mean {event}?")
     heard = listens_to(hook)
+    try:
+        entries("examined", hook)
+    except InvalidHook as error:
+        found.append(str(error))
     for event in heard:
         method = getattr(hook, event, None)
-        if not callable(method):
-            found.append(f"{event} is a {type(method).__name__}, no method")
-            continue
         try:
-            signature = inspect.signature(method)
+            signature = inspect.signature(method) if callable(method) else None
         except (TypeError, ValueError):
             continue  # what it takes is not known
         try:
-            signature.bind(object())
+            if signature is not None:
+                signature.bind(object())
         except TypeError as error:
             found.append(f"{event}{signature} cannot be called with the context alone: {error}")
     if found:

@@ -91,7 +91,7 @@ def _equal(a: Any, b: Any) -> bool:
         return False
 
 
-def _watched(kind: type, log: _Log) -> type:
+def _watched(kind: Any, log: _Log) -> Any:
     """A subclass whose attributes are watched."""
 
     def __getattribute__(self: Any, name: str) -> Any:

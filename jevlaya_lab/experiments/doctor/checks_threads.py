@@ -28,8 +28,9 @@ _N_CALLS: Final = 4
 _PAUSE_S: Final = 1e-4
 _MOST_PAUSES: Final = 1_500
 _STORES: Final = frozenset(
-    code for name, code in dis.opmap.items() if name.startswith(("STORE_ATTR", "STORE_SUBSCR",
-                                                                 "DELETE_", "STORE_SLICE"))
+    code
+    for name, code in dis.opmap.items()
+    if name.startswith(("STORE_ATTR", "STORE_SUBSCR", "DELETE_", "STORE_SLICE"))
 )
 _CALLS: Final = frozenset(code for name, code in dis.opmap.items() if name.startswith("CALL"))
 
@@ -59,8 +60,9 @@ def threads(patients: Patients, seed: int, timeout_s: float) -> Finding:
         for path, n in first.grown.items()
         if second.grown.get(path) == n and "id" not in path.split("_")
     }
-    together = _round(patients.hook(), seed, 2 if patients.way == "itself" else 0, _N_THREADS,
-                      timeout_s)
+    together = _round(
+        patients.hook(), seed, 2 if patients.way == "itself" else 0, _N_THREADS, timeout_s
+    )
     n_calls = _N_THREADS * _N_CALLS
     found = [
         f"{path}: +{together.grown.get(path, 0)} in {_N_THREADS} threads, +{n} in one"

@@ -5,22 +5,20 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from jevlaya_lab.experiments.doctor import checks_runs, checks_visits
 from jevlaya_lab.experiments.doctor.checks_form import form
 from jevlaya_lab.experiments.doctor.checks_mixing import mixing
 from jevlaya_lab.experiments.doctor.checks_threads import threads
 from jevlaya_lab.experiments.doctor.patients import Patients
-from jevlaya_lab.experiments.doctor.probe import Note, listens_to
-from jevlaya_lab.experiments.doctor.report import CHECKS, FOUND, OK, UNKNOWN, Finding
+from jevlaya_lab.experiments.doctor.probe import Note
+from jevlaya_lab.experiments.doctor.report import CHECKS, FOUND, NOT_ASKED, OK, Finding
 from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Situation
 from jevlaya_lab.experiments.doctor.visits import Outcome, Visit, guarded, visit
 from jevlaya_lab.system_one.events import EVENTS
 
 __all__ = ["Course"]
-
-T = TypeVar("T")
 
 _MOST_HANGS: Final = 3
 _NEEDS: Final = {
@@ -115,7 +113,7 @@ class Course:
     def _slow(self) -> Finding:
         medians = self.medians()
         if not medians:
-            return Finding("slow", UNKNOWN, "No event of it came to its end.")
+            return Finding("slow", NOT_ASKED, "no event of it ran.")
         text = "; ".join(f"{event} {ms:.2g} ms" for event, ms in medians)
         slow = max(ms for _, ms in medians) > self._slow_ms
         return Finding(

@@ -111,7 +111,7 @@ def _add(found: Counter[str], path: str, value: Any, depth: int) -> None:
             return
     if isinstance(value, (dict, OrderedDict)):
         for item in list(value.values()):
-            _add(found, path, item, depth - 1)
+            _add(found, f"{path}[...]", item, depth - 1)
     elif not isinstance(value, (list, tuple, set, frozenset, deque)) and _is_plain(value):
         for name, item in attributes(value).items():
             _add(found, f"{path}.{name}" if path else name, item, depth - 1)

@@ -61,9 +61,7 @@ class Probe:
         n_skipped: Runs that the hook answered.
     """
 
-    def __init__(
-        self, hook: Any, around: Callable[[Any, str, str], Any] = lambda *_: None
-    ) -> None:
+    def __init__(self, hook: Any, around: Callable[[Any, str, str], Any] = lambda *_: None) -> None:
         self.hook = hook
         self.notes: list[Note] = []
         self.complaints: list[str] = []
@@ -148,9 +146,7 @@ def _to_await(result: Any) -> bool:
 class _Awaited:
     """An awaitable that says how long each of its steps held up the loop."""
 
-    def __init__(
-        self, inner: Any, finish: Callable[[float, BaseException | None], None]
-    ) -> None:
+    def __init__(self, inner: Any, finish: Callable[[float, BaseException | None], None]) -> None:
         self._inner = inner
         self._finish = finish
 

@@ -63,7 +63,7 @@ CHECKS: Final = {
         "does both.",
     ),
     "mixes runs": Check(
-        "L-26",
+        "L-22",
         "What it notes at the start of a run it reads again at the end of that run.",
         "Keep what belongs to one run under its context, in a weakref.WeakKeyDictionary, or on "
         "the context. An attribute of the hook is shared by all runs that are open.",

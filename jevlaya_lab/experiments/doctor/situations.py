@@ -62,8 +62,9 @@ class Given:
         # One dict of questions for all, as most callers write it.
         return [
             {"state": state, "questions": self.questions, "model": name}
-            for state, name in zip(states, ("english", "english", "english", "multilingual"),
-                                   strict=False)
+            for state, name in zip(
+                states, ("english", "english", "english", "multilingual"), strict=False
+            )
         ]
 
 
@@ -98,10 +99,16 @@ class _Refuses:
 
 class _Answers:
     def on_predict_start(self, ctx: Any) -> None:
-        ctx.skip([
-            {"model": "another hook", "answers": {}, "usage": {"input_tokens": 0, "output_tokens": 0}}
-            for _ in ctx.states
-        ])
+        ctx.skip(
+            [
+                {
+                    "model": "another hook",
+                    "answers": {},
+                    "usage": {"input_tokens": 0, "output_tokens": 0},
+                }
+                for _ in ctx.states
+            ]
+        )
 
 
 class Situation(NamedTuple):
@@ -158,9 +165,7 @@ SITUATIONS: Final = (
         "a long state",
         lambda h, g: agent([h]).predict_long(" ".join(g.states), g.questions, window=10),
     ),
-    Situation(
-        "a failing run", _failing(lambda h, g: agent([h]).predict(g.faulty, g.questions))
-    ),
+    Situation("a failing run", _failing(lambda h, g: agent([h]).predict(g.faulty, g.questions))),
     Situation(
         "a run that another hook refuses",
         _failing(lambda h, g: agent([h, _Refuses()]).predict(g.text, g.questions)),
