@@ -487,7 +487,7 @@ def test_the_examples_of_the_documentation_run(ip, run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("%jevlaya e", {"export", "experiment"}),
+        ("%jevlaya e", {"export", "experiment", "examine"}),
         ("%%jevlaya ", {"ask", "route", "trace"}),
         ("%jevlaya experiment evi", {"eviction"}),
         ("%jevlaya experiment eviction --max", {"--max-loaded"}),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from jevlaya_lab.experiments.doctor.ambient import Ambient
 from jevlaya_lab.experiments.doctor.course import Course
 from jevlaya_lab.experiments.doctor.patients import Patients
 from jevlaya_lab.experiments.doctor.report import (
@@ -13,6 +15,7 @@ from jevlaya_lab.experiments.doctor.report import (
     frame_of,
     times_of,
 )
+from jevlaya_lab.experiments.doctor.situations import Caller
 from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.system_one.errors import InvalidOption
 
@@ -22,6 +25,7 @@ __all__ = ["CHECKS", "Examination", "Finding", "examine"]
 def examine(
     hook: Any,
     *,
+    questions: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: Progress = True,
     timeout_s: float = 5.0,
@@ -36,6 +40,7 @@ def examine(
 
     Args:
         hook: A hook, a class of hooks that takes no arguments, or a function that makes one.
+        questions: What is asked, for a hook that reads the answers of certain questions.
         seed: Of the texts.
         progress: See :data:`jevlaya_lab.experiments.steps.Progress`.
         timeout_s: Seconds after which a situation counts as hanging; its thread is left behind.
@@ -43,16 +48,20 @@ def examine(
             without an ``await`` holds up the loop.
 
     Raises:
-        InvalidInput: It is no hook, and makes none.
+        InvalidInput: It is no hook, and makes none; or the questions are none.
         InvalidOption: A limit is no positive number.
         ExperimentStopped: ``progress`` said so.
     """
     for name, value in (("timeout_s", timeout_s), ("slow_ms", slow_ms)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e6:
             raise InvalidOption(f"{name} must be a positive number, got {value!r}")
-    course = Course(Patients(hook), seed, timeout_s, slow_ms)
-    for _, part in steps(course.parts(), progress, lambda step: step[0]):
-        part()
+    course = Course(Patients(hook), Caller(seed, questions), timeout_s, slow_ms)
+    was = Ambient()
+    try:
+        for _, part in steps(course.parts(), progress, lambda step: step[0]):
+            part()
+    finally:
+        was.restore()
     findings = course.findings()
     return Examination(
         name="examine",

@@ -32,9 +32,11 @@ class Ambient:
             if name in self._was and not _same(self._was[name], _read(read))
         ]
         now = _variables()
-        for variable in {*now, *self._variables}:
-            if now.get(variable, _GONE) is not self._variables.get(variable, _GONE):
-                found.append(f"context variable {variable.name!r}")
+        found += [
+            f"context variable {variable.name!r}"
+            for variable in {*now, *self._variables}
+            if now.get(variable, _GONE) is not self._variables.get(variable, _GONE)
+        ]
         return sorted(found)
 
     def restore(self) -> None:

@@ -44,7 +44,8 @@ def form(hook: Any) -> Finding:
             if signature is not None:
                 signature.bind(object())
         except TypeError as error:
-            found.append(f"{event}{signature} cannot be called with the context alone: {error}")
+            takes = ", ".join(signature.parameters) if signature is not None else ""
+            found.append(f"{event}({takes}) cannot be called with the context alone: {error}")
     if found:
         return Finding("form", FOUND, shown(found) + ("" if found[-1].endswith("?") else "."))
     if not heard:

@@ -7,12 +7,12 @@ from typing import Any
 from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.probe import Probe
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, UNKNOWN, Finding
-from jevlaya_lab.experiments.doctor.situations import Given, router
+from jevlaya_lab.experiments.doctor.situations import Caller, router
 
 __all__ = ["mixing"]
 
 
-def mixing(hook: Any, seed: int) -> Finding:
+def mixing(hook: Any, caller: Caller) -> Finding:
     """Whether runs of one batch read attributes that other runs have set."""
     log = _Log()
     kind = type(hook)
@@ -22,7 +22,7 @@ def mixing(hook: Any, seed: int) -> Finding:
         return Finding("mixes runs", UNKNOWN, f"Its attributes cannot be watched: {error}.")
     try:
         pool = router([Probe(hook, log.around)])
-        pool.predict_batch(Given(seed).requests)
+        pool.predict_batch(caller.given().requests)
     finally:
         log.current = None
         hook.__class__ = kind

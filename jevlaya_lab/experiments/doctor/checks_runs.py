@@ -14,7 +14,7 @@ from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.patients import totals
 from jevlaya_lab.experiments.doctor.probe import Note, Probe
 from jevlaya_lab.experiments.doctor.report import FOUND, NOT_ASKED, OK, UNKNOWN, Finding
-from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Given, agent, router, text
+from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Caller, agent, router
 
 __all__ = ["batch_cache", "contexts", "entries"]
 
@@ -29,7 +29,7 @@ _OTHERS: Final = (
 )
 
 
-def entries(hook: Any, seed: int) -> Finding:
+def entries(hook: Any, caller: Caller) -> Finding:
     """Whether what a start adds is gone after the end, in runs that go well and in others."""
     watch = _Entries(hook)
     probe = Probe(hook, watch)
@@ -38,7 +38,7 @@ def entries(hook: Any, seed: int) -> Finding:
     for i in range(_ROUNDS):
         for good in (plays["a single call"], plays["a routed request"]):
             before = watch.totals()
-            good(probe, Given(seed + i))
+            good(probe, caller.given(100 * i))
             after = watch.totals()
             rose = {p for p, n in watch.at_start.items() if n > before.get(p, 0)}
             opened |= {path for path in rose if after.get(path, 0) == before.get(path, 0)}
@@ -47,7 +47,7 @@ def entries(hook: Any, seed: int) -> Finding:
         before = watch.totals()
         for i in range(_ROUNDS):
             with suppress(Exception):  # what is raised is another check's
-                plays[name](probe, Given(seed + i))
+                plays[name](probe, caller.given(100 * i))
         after = watch.totals()
         stay = [path for path in sorted(opened) if after.get(path, 0) > before.get(path, 0)]
         if stay:
@@ -109,15 +109,15 @@ class _Entries:
         return found
 
 
-def batch_cache(hook: Any, seed: int) -> Finding:
+def batch_cache(hook: Any, caller: Caller) -> Finding:
     """Whether a hook that answers runs itself gives the same answers in and after a batch."""
-    given = Given(seed)
+    given = caller.given()
     probe = Probe(hook)
     pool = router([probe])
 
     def loop(numbers: list[int]) -> tuple[list[Any], int]:
         began = probe.n_skipped
-        found = [pool.predict(text(n, seed), given.questions) for n in numbers]
+        found = [pool.predict(caller.text(n), given.questions) for n in numbers]
         return [each.get("answers") for each in found], probe.n_skipped - began
 
     _, in_a_loop = loop([101, 102, 101, 103, 102])
@@ -126,7 +126,7 @@ def batch_cache(hook: Any, seed: int) -> Finding:
     numbers = [201, 202, 201, 203, 202]  # the first and the last one differ
     began = probe.n_skipped
     batch = pool.predict_batch(
-        [{"state": text(n, seed), "questions": given.questions} for n in numbers]
+        [{"state": caller.text(n), "questions": given.questions} for n in numbers]
     )
     in_a_batch = probe.n_skipped - began
     after, _ = loop(numbers)
@@ -142,10 +142,10 @@ def batch_cache(hook: Any, seed: int) -> Finding:
     return Finding("batch cache", OK, f"The answers are the same; {hits} (as L-22 has it).")
 
 
-def contexts(hook: Any, seed: int, timeout_s: float) -> tuple[Finding, list[Note]]:
+def contexts(hook: Any, caller: Caller, timeout_s: float) -> tuple[Finding, list[Note]]:
     """Whether contexts of runs that are over stay alive; and what was noted, for the times."""
     probe = Probe(hook)
-    given = Given(seed)
+    given = caller.given()
     one, pool = agent([probe]), router([probe])
     deadline = time.monotonic() + timeout_s / 2
     counts: list[tuple[int, int]] = []

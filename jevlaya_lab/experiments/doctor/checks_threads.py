@@ -19,7 +19,7 @@ from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.patients import Patients, attributes, own_classes, totals
 from jevlaya_lab.experiments.doctor.probe import Probe
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, UNKNOWN, Finding
-from jevlaya_lab.experiments.doctor.situations import Given, agent, text
+from jevlaya_lab.experiments.doctor.situations import Caller, agent
 
 __all__ = ["threads"]
 
@@ -49,9 +49,9 @@ class Round(NamedTuple):
     errors: list[str]
 
 
-def threads(patients: Patients, seed: int, timeout_s: float) -> Finding:
+def threads(patients: Patients, caller: Caller, timeout_s: float) -> Finding:
     """Compare calls one after the other with the same calls from threads."""
-    first, second = (_round(patients.hook(), seed, i, 0, timeout_s) for i in (0, 1))
+    first, second = (_round(patients.hook(), caller, i, 0, timeout_s) for i in (0, 1))
     if first.errors:
         return Finding("threads", UNKNOWN, f"It raises in one thread as well: {first.errors[0]}.")
     # What differs between two rounds in one thread says nothing about threads.
@@ -61,7 +61,7 @@ def threads(patients: Patients, seed: int, timeout_s: float) -> Finding:
         if second.grown.get(path) == n and "id" not in path.split("_")
     }
     together = _round(
-        patients.hook(), seed, 2 if patients.way == "itself" else 0, _N_THREADS, timeout_s
+        patients.hook(), caller, 2 if patients.way == "itself" else 0, _N_THREADS, timeout_s
     )
     n_calls = _N_THREADS * _N_CALLS
     found = [
@@ -86,10 +86,10 @@ def threads(patients: Patients, seed: int, timeout_s: float) -> Finding:
     )
 
 
-def _round(hook: Any, seed: int, part: int, n_threads: int, timeout_s: float) -> Round:
+def _round(hook: Any, caller: Caller, part: int, n_threads: int, timeout_s: float) -> Round:
     """So many calls on one agent; 0 threads make them one after the other on this one."""
     one = agent([Probe(hook)])
-    questions = Given(seed).questions
+    questions = caller.questions()
     answers: dict[int, Any] = {}
     errors: list[str] = []
     before = totals(hook)
@@ -97,7 +97,7 @@ def _round(hook: Any, seed: int, part: int, n_threads: int, timeout_s: float) ->
     def call(number: int) -> None:
         try:
             # The same states in every round of fresh hooks; of the same hook other ones.
-            result = one.predict(text(1000 * part + number, seed), questions)
+            result = one.predict(caller.text(1000 * part + number), questions)
             answers[number] = result.get("answers")
         except Exception as error:  # reported
             errors.append(f"{type(error).__name__}: {error}".rstrip(": "))

@@ -14,7 +14,7 @@ from jevlaya_lab.experiments.doctor.checks_threads import threads
 from jevlaya_lab.experiments.doctor.patients import Patients
 from jevlaya_lab.experiments.doctor.probe import Note
 from jevlaya_lab.experiments.doctor.report import CHECKS, FOUND, NOT_ASKED, OK, Finding
-from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Situation
+from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Caller, Situation
 from jevlaya_lab.experiments.doctor.visits import Outcome, Visit, guarded, visit
 from jevlaya_lab.system_one.events import EVENTS
 
@@ -36,14 +36,16 @@ class Course:
 
     Args:
         patients: Makes the hooks.
-        seed: Of the texts.
+        caller: Makes the calls.
         timeout_s: See :func:`jevlaya_lab.experiments.doctor.examine`.
         slow_ms: See there.
     """
 
-    def __init__(self, patients: Patients, seed: int, timeout_s: float, slow_ms: float) -> None:
+    def __init__(
+        self, patients: Patients, caller: Caller, timeout_s: float, slow_ms: float
+    ) -> None:
         self.patients = patients
-        self._seed = seed
+        self._caller = caller
         self._timeout_s = timeout_s
         self._slow_ms = slow_ms
         self._visits: list[Visit] = []
@@ -52,13 +54,13 @@ class Course:
 
     def parts(self) -> list[tuple[str, Callable[[], None]]]:
         """Its steps, each with a name."""
-        hook, seed, limit = self.patients.hook, self._seed, self._timeout_s
+        hook, caller, limit = self.patients.hook, self._caller, self._timeout_s
         checks: dict[str, Callable[[], Finding]] = {
             "form": lambda: form(hook()),
-            "threads": lambda: threads(self.patients, seed, limit),
-            "mixes runs": lambda: mixing(hook(), seed),
-            "leaves entries": lambda: checks_runs.entries(hook(), seed),
-            "batch cache": lambda: checks_runs.batch_cache(hook(), seed),
+            "threads": lambda: threads(self.patients, caller, limit),
+            "mixes runs": lambda: mixing(hook(), caller),
+            "leaves entries": lambda: checks_runs.entries(hook(), caller),
+            "batch cache": lambda: checks_runs.batch_cache(hook(), caller),
             "keeps contexts": self._contexts,
         }
         return [
@@ -89,7 +91,7 @@ class Course:
 
     def _visit(self, situation: Situation) -> None:
         if sum(each.is_hung for each in self._visits) < _MOST_HANGS:
-            self._visits.append(visit(self.patients, situation, self._seed, self._timeout_s))
+            self._visits.append(visit(self.patients, situation, self._caller, self._timeout_s))
 
     def _check(self, name: str, check: Callable[[], Finding]) -> None:
         back = {each.situation for each in self._visits if not each.is_hung}
@@ -106,7 +108,7 @@ class Course:
 
     def _contexts(self) -> Finding:
         finding, self._notes = checks_runs.contexts(
-            self.patients.hook(), self._seed, self._timeout_s
+            self.patients.hook(), self._caller, self._timeout_s
         )
         return finding
 

@@ -1,4 +1,4 @@
-"""The situations that a hook is put into: real agents and routers, over networks that answer at once."""
+"""The situations that a hook is put into, with real agents and routers that answer at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jevlaya_lab.system_one.models import EncodedState, Prepared
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.system_one.router import Router
 
-__all__ = ["SITUATIONS", "Given", "Situation", "agent", "changed", "router", "text"]
+__all__ = ["SITUATIONS", "Caller", "Given", "Situation", "agent", "changed", "router"]
 
 _FAULT: Final = "xyzzy"
 _WORDS: Final = (
@@ -32,31 +32,56 @@ _QUESTIONS: Final[dict[str, Any]] = {
 }
 
 
-def text(number: int, seed: int = 0) -> str:
-    """The state of a number: no two are the same."""
-    words = random.Random(f"{seed} {number}").choices(_WORDS, k=8)
-    return f"{' '.join(words)} {number}"
+class Caller:
+    """Who makes the calls.
+
+    Args:
+        seed: Of the texts.
+        questions: What is asked; two questions about tickets where ``None``.
+
+    Raises:
+        InvalidInput: The questions are none.
+    """
+
+    def __init__(self, seed: int = 0, questions: Mapping[str, Any] | None = None) -> None:
+        self._seed = seed
+        self._questions = _QUESTIONS if questions is None else questions
+        agent([]).predict_batch([], self._questions)
+
+    def text(self, number: int) -> str:
+        """The state of a number: no two are the same."""
+        words = random.Random(f"{self._seed} {number}").choices(_WORDS, k=8)
+        return f"{' '.join(words)} {number}"
+
+    def questions(self) -> dict[str, Any]:
+        """What is asked, in objects that nobody else has."""
+        return copy.deepcopy(dict(self._questions))
+
+    def given(self, first: int = 0) -> Given:
+        """What is handed in, with texts from that number on."""
+        return Given([self.text(first + i) for i in range(15)], self.questions())
 
 
 class Given:
     """What a caller hands in; made afresh for each situation.
 
     Args:
-        seed: Of the texts.
+        texts: Fifteen of them.
+        questions: What is asked.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.text = text(0, seed)
-        self.states: list[Any] = [text(i, seed) for i in range(1, 4)]
-        self.object = {"subject": text(4, seed), "lines": [text(5, seed), {"amount": 12}]}
+    def __init__(self, texts: list[str], questions: dict[str, Any]) -> None:
+        self.text = texts[0]
+        self.states: list[Any] = texts[1:4]
+        self.object = {"subject": texts[4], "lines": [texts[5], {"amount": 12}]}
         self.conversation = [
-            {"role": "user", "content": text(6, seed)},
-            {"role": "assistant", "content": text(7, seed)},
+            {"role": "user", "content": texts[6]},
+            {"role": "assistant", "content": texts[7]},
         ]
-        self.faulty = f"{text(8, seed)} {_FAULT}"
-        self.questions: dict[str, Any] = copy.deepcopy(_QUESTIONS)
-        self.requests = self._requests([text(i, seed) for i in range(9, 13)])
-        self.faulty_requests = self._requests([text(13, seed), self.faulty, text(14, seed)])
+        self.faulty = f"{texts[8]} {_FAULT}"
+        self.questions = questions
+        self.requests = self._requests(texts[9:13])
+        self.faulty_requests = self._requests([texts[13], self.faulty, texts[14]])
 
     def _requests(self, states: list[str]) -> list[dict[str, Any]]:
         # One dict of questions for all, as most callers write it.

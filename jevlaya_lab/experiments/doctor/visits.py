@@ -1,4 +1,4 @@
-"""One situation with one hook: played on a thread of its own, so that one that hangs stops nothing."""
+"""One situation with one hook, on a thread of its own, so that one that hangs stops nothing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from jevlaya_lab.experiments.doctor.ambient import Ambient
 from jevlaya_lab.experiments.doctor.patients import Patients
 from jevlaya_lab.experiments.doctor.probe import Note, Probe
-from jevlaya_lab.experiments.doctor.situations import Given, Situation, changed
+from jevlaya_lab.experiments.doctor.situations import Caller, Situation, changed
 
 __all__ = ["Hung", "Outcome", "Visit", "guarded", "visit"]
 
@@ -85,10 +85,10 @@ class Visit:
     is_hung: bool
 
 
-def visit(patients: Patients, situation: Situation, seed: int, timeout_s: float) -> Visit:
+def visit(patients: Patients, situation: Situation, caller: Caller, timeout_s: float) -> Visit:
     """Play a situation with a hook of its own."""
     probe = Probe(patients.hook())
-    given = Given(seed)
+    given = caller.given()
     before = copy.deepcopy(vars(given))
     ambient: list[str] = []
 
