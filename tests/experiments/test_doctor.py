@@ -162,7 +162,7 @@ def test_the_result_is_one_of_an_experiment(tmp_path):
     assert hook == "  hook: LosesCounts (made anew)"
     assert claim.startswith("    DID NOT HOLD  L-38: ")
     assert read_csv(result.to_csv(tmp_path / "found.csv")).equals(result.frame)
-    assert "Examination of LosesCounts" in result.figure().layout.alt
+    assert "Examination of LosesCounts" in result.figure().alt
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,11 @@ def test_the_result_is_one_of_an_experiment(tmp_path):
         (faulty.LeavesItsCount, "leaves entries", "running is 3, it was 0 (after 3 times a fail"),
         (faulty.LeavesEveryEntry, "leaves entries", "open holds entries of 39 runs that are over"),
         (faulty.LeavesTheEnvironment, "sets and leaves", "Os.environ (in a batch; a failing batch"),
-        (faulty.RaisesOnLoad, "raises", "on_load IndexError: list index out of range (in a routed),
+        (faulty.RaisesOnLoad, "raises", "on_load IndexError: list index out of range (in a rout"),
         (faulty.RaisesOnLoad, "raises", "loads and evictions"),
         (faulty.KeepsContexts, "keeps contexts", "Alive of 60 contexts: 60; of 240: 240."),
         (faulty.Misspelt, "form", "on_predict_begin is no event and never runs; did you mean on_p"),
-        (faulty.TakesTooMuch, "form", "on_predict_start(ctx, more) cannot be called with the context"),
+        (faulty.TakesTooMuch, "form", "on_predict_start(ctx, more) cannot be called with the c"),
         (faulty.Yields, "form", "on_predict_end is a generator function"),
         (faulty.LosesUsage, "results", "A result has no 'usage' (in a single call;"),
         (faulty.Appends, "slow", "Medians: on_predict_start"),
