@@ -569,7 +569,7 @@ def test_switches_have_a_way_back(ip, run):
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("%jevlaya e", {"export", "experiment"}),
+        ("%jevlaya e", {"export", "experiment", "examine"}),
         ("%%jevlaya ", {"ask", "route", "trace"}),
         ("%jevlaya experiment evi", {"eviction"}),
         ("%jevlaya experiment eviction --max", {"--max-loaded"}),

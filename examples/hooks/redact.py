@@ -17,7 +17,10 @@ class Redact(BaseHook):
     """Replaces card numbers before anything reads the states."""
 
     def on_predict_start(self, ctx: PredictContext) -> None:
-        ctx.states = [CARD.sub("[card number]", state) for state in ctx.states]
+        ctx.states = [
+            CARD.sub("[card number]", state) if isinstance(state, str) else state
+            for state in ctx.states
+        ]
 
 
 class Flag(BaseHook):
@@ -25,7 +28,7 @@ class Flag(BaseHook):
 
     def on_predict_end(self, ctx: PredictContext) -> None:
         ctx.results = [
-            {**result, "call_back": result["answers"]["churn"]["noul"] >= 0.5}
+            {**result, "call_back": result["answers"].get("churn", {}).get("noul", 0) >= 0.5}
             for result in ctx.results or []
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jevlaya_lab.experiments.doctor import Examination
     from jevlaya_lab.experiments.result import ExperimentResult
 
 __all__ = ["Experimenting"]
@@ -34,3 +35,25 @@ class Experimenting:
         from jevlaya_lab.experiments import find
 
         return find(name).run(self.agent, **parameters)
+
+    def examine(self, hook: Any, **options: Any) -> Examination:
+        """Put a hook of yours through calls, batches, failures and threads, and report.
+
+        Nothing of this Lab is asked, and the hook is not installed: the calls are those of agents
+        and routers that answer at once.
+
+        Args:
+            hook: A hook, a class of hooks, or a function without arguments that makes one.
+            **options: See :func:`jevlaya_lab.experiments.doctor.examine`: ``questions``,
+                ``timeout_s``, ``slow_ms``, ``seed``, ``progress``.
+
+        Returns:
+            A row per check in ``frame``; ``summary()``, ``figure()``, ``to_csv(path)``.
+
+        Raises:
+            InvalidInput: It is no hook, or an option is none.
+            ExperimentStopped: A ``progress`` function said so.
+        """
+        from jevlaya_lab.experiments.doctor import examine
+
+        return examine(hook, **options)

@@ -14,6 +14,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from jevlaya_lab.frames import Trace, write_csv
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.lab.lab import Lab
+from jevlaya_lab.magics.examining import Examine
 from jevlaya_lab.magics.experiments import Experiments
 from jevlaya_lab.magics.session import Session, file_path
 from jevlaya_lab.magics.states import FORMATS, read_cell
@@ -314,6 +315,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         for each in (status, ask, route, trace, export, diagram, load, unload, config)
     },
     "experiment": Experiments(),
+    "examine": Examine(),
 }
 """By name, in the order of the help."""
 

@@ -15,6 +15,7 @@ from jevlaya_lab.lab.lab import Lab
 from jevlaya_lab.magics.commands import CELL_COMMANDS, COMMANDS, parser_of
 from jevlaya_lab.magics.session import Session
 from jevlaya_lab.system_one.errors import InvalidOption
+from jevlaya_lab.system_one.events import EVENTS
 
 __all__ = ["Completion"]
 
@@ -69,6 +70,8 @@ class Completion:
             return self._values(action, here)
         if here.startswith("-"):
             return list(options)
+        if words[1] == "examine":
+            return self._hooks()
         if words[1] in ("load", "unload"):
             return self._checkpoints(resident=words[1] == "unload")
         if words[1] == "export":
@@ -99,6 +102,14 @@ class Completion:
             name
             for name, value in self._session.variables.items()
             if isinstance(value, kind) and name not in hidden and not name.startswith("_")
+        ]
+
+    def _hooks(self) -> list[str]:
+        """Variables that hold hooks, and classes of them."""
+        return [
+            name
+            for name in self._variables(object)
+            if any(hasattr(self._session.variables[name], event) for event in EVENTS)
         ]
 
     def _asks(self, name: str) -> bool:

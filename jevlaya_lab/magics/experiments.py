@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
@@ -15,7 +16,7 @@ from jevlaya_lab.experiments.catalogue import Experiment
 from jevlaya_lab.experiments.options import Parameter
 from jevlaya_lab.magics.session import Session, file_path
 
-__all__ = ["Experiments"]
+__all__ = ["Experiments", "add_saving", "paths_to_save", "save"]
 
 _PURPOSE: Final = "Run an experiment on the lifecycle; without a name: which ones there are."
 _MORE: Final = (
@@ -60,19 +61,12 @@ class Experiments:
             listed = [(each.name, each.title) for each in map(find, NAMES)]
             names: pd.DataFrame = pd.DataFrame(listed, columns=["name", "title"])
             return names
-        paths = [file_path(path) for path in args.save]
-        for path in paths:
-            if path.suffix.lower() not in (".csv", *_PICTURES):
-                raise UsageError(f"--save {path}: the name ends in .csv, {', '.join(_PICTURES)}")
+        paths = paths_to_save(args)
         named = args.lab is not None or session.lab_name is not None
         agent = session.lab(args.lab).agent if named else None
         found = find(args.name)
         result: ExperimentResult = found.run(agent, **_given(found, args))
-        for path in paths:
-            if path.suffix.lower() == ".csv":
-                result.to_csv(path)
-            else:
-                result.figure().save(path)
+        save(result, paths)
         return result
 
     @staticmethod
@@ -81,22 +75,49 @@ class Experiments:
 
     @staticmethod
     def _common(parser: Any) -> None:
-        parser.add_argument(
-            "--save",
-            metavar="PATH",
-            action="append",
-            default=[],
-            help="Write it as well: .csv the frame, .png, .svg or .html the picture.",
-        )
+        add_saving(parser)
         parser.add_argument(
             "--lab", metavar="NAME", help="Variable of the Lab whose agent or router to use."
         )
-        parser.add_argument(
-            "-o",
-            "--out",
-            metavar="NAME",
-            help="Assign the result to this variable instead of showing it.",
-        )
+
+
+def add_saving(parser: Any) -> None:
+    """The options ``--save`` and ``-o``."""
+    parser.add_argument(
+        "--save",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="Write it as well: .csv the frame, .png, .svg or .html the picture.",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="NAME",
+        help="Assign the result to this variable instead of showing it.",
+    )
+
+
+def paths_to_save(args: argparse.Namespace) -> list[Path]:
+    """Where to write the result.
+
+    Raises:
+        UsageError: A name says nothing of how to write it.
+    """
+    paths = [file_path(path) for path in args.save]
+    for path in paths:
+        if path.suffix.lower() not in (".csv", *_PICTURES):
+            raise UsageError(f"--save {path}: the name ends in .csv, {', '.join(_PICTURES)}")
+    return paths
+
+
+def save(result: ExperimentResult, paths: Sequence[Path]) -> None:
+    """Write a result, as frame or picture."""
+    for path in paths:
+        if path.suffix.lower() == ".csv":
+            result.to_csv(path)
+        else:
+            result.figure().save(path)
 
 
 def _add(parser: Any, parameter: Parameter) -> None:

@@ -1,0 +1,301 @@
+"""The doctor of hooks finds each fault in a hook that has it, and none in its twin."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import runpy
+import threading
+from pathlib import Path
+
+import pytest
+from experiments import faulty_hooks as faulty
+from fakes import QUESTIONS, make_agent, promptly
+
+from jevlaya_lab import BaseHook, Lab, contrib_hooks, default_hooks
+from jevlaya_lab.experiments.doctor import CHECKS, Examination, examine
+from jevlaya_lab.frames import read_csv
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
+
+PAIRS = [
+    ("threads", faulty.LosesCounts, faulty.CountsUnderALock),
+    ("threads", faulty.LosesCountsInADict, faulty.CountsUnderALock),
+    ("threads", faulty.LosesItems, faulty.Appends),
+    ("threads", faulty.RaisesInThreads, faulty.Appends),
+    ("mixes runs", faulty.MixesRuns, faulty.KeepsRunsApart),
+    ("changes inputs", faulty.ChangesQuestions, faulty.AssignsQuestions),
+    ("changes inputs", faulty.ChangesObjects, faulty.CopiesObjects),
+    ("batch cache", faulty.CacheByLastKey, faulty.CacheByRun),
+    ("leaves entries", faulty.LeavesEntriesOfFailures, faulty.ClosesAll),
+    ("leaves entries", faulty.LeavesEveryEntry, faulty.KeepsRunsApart),
+    ("leaves entries", faulty.LeavesItsCount, faulty.ClosesAll),
+    ("sets and leaves", faulty.LeavesTheEnvironment, faulty.RestoresTheEnvironment),
+    ("sets and leaves", faulty.DrawsFromTheSharedGenerator, faulty.DrawsFromItsOwn),
+    ("sets and leaves", faulty.LeavesAContextVariable, faulty.Quick),
+    ("slow", faulty.Slow, faulty.Quick),
+    ("raises", faulty.RaisesWithoutResults, faulty.LooksAtResults),
+    ("raises", faulty.RaisesOnLoad, faulty.Quick),
+    ("keeps contexts", faulty.KeepsContexts, faulty.KeepsAFewContexts),
+    ("calls back", faulty.CallsBackUnderALock, faulty.CallsBackUnderAnRLock),
+    ("calls back", faulty.CallsBackFromAThread, faulty.CallsBackFromAThreadOfItsChain),
+    ("calls back", faulty.HangsOnLoad, faulty.Quick),
+    ("blocks the loop", faulty.BlocksTheLoop, faulty.Awaits),
+    ("form", faulty.Misspelt, faulty.TakesMoreWhereGiven),
+    ("form", faulty.TakesTooMuch, faulty.TakesMoreWhereGiven),
+    ("form", faulty.ForgetsTheContext, faulty.TakesMoreWhereGiven),
+    ("form", faulty.Yields, faulty.TakesMoreWhereGiven),
+    ("results", faulty.LosesUsage, faulty.AddsToResults),
+    ("results", faulty.SkipsWithoutModel, faulty.AddsToResults),
+]
+ALSO = {faulty.Awaits: {"slow"}}
+"""What a twin has by its nature."""
+
+
+def examined(hook, **options) -> Examination:
+    options = {"progress": False, "timeout_s": 1.0, **options}
+    return promptly(lambda: examine(hook, **options))
+
+
+def evidence(result: Examination, check: str) -> str:
+    return result.frame.set_index("check").loc[check, "evidence"]
+
+
+@pytest.mark.parametrize(
+    ("check", "kind"), [(c, k) for c, k, _ in PAIRS], ids=[f"{k.__name__}" for _, k, _ in PAIRS]
+)
+def test_a_fault_is_found(check, kind):
+    assert check in examined(kind).found
+
+
+@pytest.mark.parametrize(
+    "twin", list(dict.fromkeys(t for _, _, t in PAIRS)), ids=lambda kind: kind.__name__
+)
+def test_a_twin_without_the_fault_is_well(twin):
+    found = set(examined(twin, timeout_s=5.0).found)
+
+    assert found == ALSO.get(twin, set())
+
+
+def test_every_check_is_covered():
+    assert {check for check, _, _ in PAIRS} == set(CHECKS)
+
+
+def test_lost_counts_are_found_each_time_and_locked_ones_never():
+    from jevlaya_lab.experiments.doctor.checks_threads import threads
+    from jevlaya_lab.experiments.doctor.patients import Patients
+    from jevlaya_lab.experiments.doctor.situations import Caller
+
+    def verdicts(kind):
+        return {threads(Patients(kind), Caller(seed), 20).verdict for seed in range(20)}
+
+    assert verdicts(faulty.LosesCounts) == {"found"}
+    assert verdicts(faulty.LosesCountsInADict) == {"found"}
+    assert verdicts(faulty.CountsUnderALock) == {"ok"}
+    assert verdicts(faulty.CacheByRun) == {"ok"}
+
+
+def ready_made(folder: Path) -> dict:
+    examples = Path(__file__).parents[2] / "examples" / "hooks"
+    cache, redact = (runpy.run_path(str(examples / name)) for name in ("cache.py", "redact.py"))
+    return {
+        "ExactCache": contrib_hooks.ExactCache,
+        "Redaction": contrib_hooks.Redaction,
+        "AuditLog": lambda: contrib_hooks.AuditLog(folder / "audit.jsonl"),
+        "LatencyMetrics": contrib_hooks.LatencyMetrics,
+        "TokenBudgetGuard": lambda: contrib_hooks.TokenBudgetGuard(500),
+        "OptionOrderProbe": contrib_hooks.OptionOrderProbe,
+        "Cache": cache["Cache"],
+        "Redact": redact["Redact"],
+        "Flag": redact["Flag"],
+    }
+
+
+def test_all_ready_made_hooks_are_in_good_health(tmp_path):
+    hooks = ready_made(tmp_path)
+    kinds = {n for n in contrib_hooks.__all__ if hasattr(getattr(contrib_hooks, n), "on_error")}
+    assert kinds <= set(hooks)
+
+    for name, hook in hooks.items():
+        result = examined(hook, timeout_s=10.0, slow_ms=50.0)
+        assert (name, result.found, result.held) == (name, (), True)
+
+
+def test_an_instance_is_copied_with_its_locks():
+    cache = contrib_hooks.ExactCache()
+
+    result = examined(cache, timeout_s=10.0, slow_ms=50.0)
+
+    assert result.parameters["made"] == "copies"
+    assert result.found == ()
+    assert cache.stats.misses == 0
+
+
+def test_an_instance_that_cannot_be_copied_is_used_itself(tmp_path):
+    log = contrib_hooks.AuditLog(tmp_path / "audit.jsonl")
+
+    result = examined(log, timeout_s=10.0, slow_ms=50.0)
+
+    assert result.parameters["made"] == "itself"
+    assert "AuditLog (itself)" in result.summary()
+    assert result.found == ()
+    assert log.n_written > 0
+
+
+def test_the_result_is_one_of_an_experiment(tmp_path):
+    result = examined(faulty.LosesCounts)
+
+    assert isinstance(result, Examination)
+    assert result.hypothesis == "The hook keeps the rules."
+    assert result.held is False
+    assert result.found == ("threads",)
+    assert list(result.frame) == ["check", "rule", "verdict", "evidence", "remedy"]
+    assert list(result.frame["check"]) == list(CHECKS)
+    assert len(result.claims) == len(CHECKS)
+    row = result.frame.set_index("check").loc["threads"]
+    assert row["verdict"] == "found"
+    assert "n: +" in row["evidence"]
+    assert "+24 in one" in row["evidence"]
+    assert "Lock" in row["remedy"]
+    first, hook, claim, *_ = result.summary().splitlines()
+    assert first == "examine: The hook keeps the rules. It did not hold."
+    assert hook == "  hook: LosesCounts (made anew)"
+    assert claim.startswith("    DID NOT HOLD  L-38: ")
+    assert read_csv(result.to_csv(tmp_path / "found.csv")).equals(result.frame)
+    assert "Examination of LosesCounts" in result.figure().alt
+
+
+@pytest.mark.parametrize(
+    ("kind", "check", "text"),
+    [
+        (faulty.MixesRuns, "mixes runs", "began is set at the start of each run"),
+        (faulty.ChangesQuestions, "changes inputs", "The questions (in a single call;"),
+        (faulty.CacheByRun, "batch cache", "hits in a loop 2, in a batch 0"),
+        (faulty.CacheByLastKey, "batch cache", "of 5 requests got other answers"),
+        (faulty.LeavesItsCount, "leaves entries", "running is 3, it was 0 (after 3 times a fail"),
+        (faulty.LeavesEveryEntry, "leaves entries", "open holds entries of 39 runs that are over"),
+        (faulty.LeavesTheEnvironment, "sets and leaves", "Os.environ (in a batch; a failing batch"),
+        (faulty.RaisesOnLoad, "raises", "on_load IndexError: list index out of range (in a rout"),
+        (faulty.RaisesOnLoad, "raises", "loads and evictions"),
+        (faulty.KeepsContexts, "keeps contexts", "Alive of 60 contexts: 60; of 240: 240."),
+        (faulty.Misspelt, "form", "on_predict_begin is no event and never runs; did you mean on_p"),
+        (faulty.TakesTooMuch, "form", "on_predict_start(ctx, more) cannot be called with the c"),
+        (faulty.Yields, "form", "on_predict_end is a generator function"),
+        (faulty.LosesUsage, "results", "A result has no 'usage' (in a single call;"),
+        (faulty.Appends, "slow", "Medians: on_predict_start"),
+        (faulty.Quick, "blocks the loop", "no async method ran"),
+    ],
+)
+def test_the_evidence_says_what_was_seen(kind, check, text):
+    assert text in evidence(examined(kind), check)
+
+
+def test_what_hangs_is_told_by_situation_and_the_rest_is_still_examined():
+    result = examined(faulty.CallsBackFromAThread)
+
+    assert "hooks_concurrent=False" in evidence(result, "calls back")
+    assert result.found == ("calls back",)
+
+
+def test_a_hook_that_hangs_everywhere_is_given_up():
+    class Hangs:
+        def on_predict_start(self, ctx):
+            threading.Event().wait()
+
+    result = examined(Hangs, timeout_s=0.2)
+
+    verdicts = result.frame.set_index("check")["verdict"]
+    assert verdicts["calls back"] == "found"
+    assert verdicts["threads"] == "cannot be told"
+    assert result.held is False
+
+
+def test_a_refusal_by_an_error_of_the_package_may_be_meant():
+    class Refuses:
+        def on_predict_start(self, ctx):
+            if isinstance(ctx.states[0:1] and ctx.states[0], dict):
+                raise InvalidInput("no objects here")
+
+    row = examined(Refuses).frame.set_index("check").loc["raises"]
+
+    assert row["verdict"] == "cannot be told"
+    assert "no objects here (in a JSON object)" in row["evidence"]
+
+
+def test_a_hook_may_be_examined_with_its_own_questions():
+    class Reads(BaseHook):
+        def on_predict_end(self, ctx):
+            for result in ctx.results or []:
+                if result["answers"]:
+                    result["answers"]["q"]["noul"]
+
+    assert "raises" in examined(Reads).found
+    assert examined(Reads, questions=QUESTIONS).found == ()
+    with pytest.raises(InvalidInput):
+        examine(Reads, questions={"q": {"type": "nope"}})
+
+
+def test_nothing_stays_behind():
+    environ, dice, hooks = dict(os.environ), random.getstate(), default_hooks()
+
+    examined(faulty.LeavesTheEnvironment)
+    examined(faulty.DrawsFromTheSharedGenerator)
+
+    assert dict(os.environ) == environ
+    assert random.getstate() == dice
+    assert default_hooks() == hooks
+
+
+def test_hooks_without_a_dict_and_with_foreign_attributes():
+    class Slots:
+        __slots__ = ("n",)
+
+        def __init__(self):
+            self.n = 0
+
+        def on_predict_end(self, ctx):
+            self.n += 1
+
+    class Frozen(BaseHook):
+        def __init__(self):
+            self.agent = make_agent()
+            self.words = {"a": [1, 2], "b": {"c": 3}}
+
+        def on_predict_start(self, ctx):
+            self.agent.predict("inside", QUESTIONS)
+
+    assert examined(Slots).found == ("threads",)
+    assert examined(Frozen, slow_ms=50.0).found == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (42, "it is a int with none of the methods on_predict_start"),
+        (object, "what it makes is a object with none"),
+        (lambda ctx: None, "cannot be called without arguments"),
+        (contrib_hooks.AuditLog, "such as lambda: AuditLog(...)"),
+        (
+            type("H", (), {"on_predict_begin": print})(),
+            "did you mean on_predict_start by on_predic",
+        ),
+    ],
+)
+def test_what_is_no_hook_is_refused(given, text):
+    with pytest.raises(InvalidInput, match=re.escape(text)):
+        examine(given)
+
+
+@pytest.mark.parametrize("option", [{"timeout_s": 0}, {"slow_ms": "1"}, {"timeout_s": True}])
+def test_limits_are_positive_numbers(option):
+    with pytest.raises(InvalidOption, match="must be a positive number"):
+        examine(faulty.Quick, **option)
+
+
+def test_a_lab_examines_without_asking_anything():
+    lab = Lab(make_agent())
+
+    result = lab.examine(faulty.Quick(), progress=False, slow_ms=50.0)
+
+    assert result.held is True
+    assert len(lab.trace.runs) == 0
