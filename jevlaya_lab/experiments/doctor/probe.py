@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from jevlaya_lab.system_one.errors import JevlayaError
 from jevlaya_lab.system_one.events import EVENTS, BaseHook
 
-__all__ = ["Note", "Probe", "listens_to"]
+__all__ = ["Note", "Probe", "listens_to", "said"]
 
 KEYS: Final = ("model", "answers", "usage")
 """What every result has."""
@@ -114,7 +115,7 @@ class Probe:
         step_ms: float | None = None,
     ) -> None:
         ms = (time.perf_counter() - began) * 1e3
-        text = "" if error is None else f"{type(error).__name__}: {error}".rstrip(": ")
+        text = "" if error is None else said(error)
         self.notes.append(Note(event, ms, text, isinstance(error, JevlayaError), step_ms))
 
     def _finish(self, ctx: Any, event: str, had: bool) -> None:
@@ -123,6 +124,12 @@ class Probe:
             self.n_skipped += 1
         if event == "on_predict_end" and had and ctx.error is None:
             self.complaints += _complaints(ctx)
+
+
+def said(error: BaseException) -> str:
+    """An error as text, without the numbers of threads and objects, which differ each time."""
+    text = re.sub(r"0x[0-9a-f]{6,}|\d{9,}", "...", str(error))
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _complaints(ctx: Any) -> list[str]:

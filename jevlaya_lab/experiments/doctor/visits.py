@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from jevlaya_lab.experiments.doctor.ambient import Ambient
 from jevlaya_lab.experiments.doctor.patients import Patients
-from jevlaya_lab.experiments.doctor.probe import Note, Probe
+from jevlaya_lab.experiments.doctor.probe import Note, Probe, said
 from jevlaya_lab.experiments.doctor.situations import Caller, Situation, changed
 
 __all__ = ["Hung", "Outcome", "Visit", "guarded", "visit"]
@@ -49,7 +49,7 @@ def guarded(function: Callable[[], T], timeout_s: float) -> Outcome[T]:
         try:
             found.value = context.run(function)
         except BaseException as error:  # of whatever kind: it is reported
-            found.error = f"{type(error).__name__}: {error}".rstrip(": ")
+            found.error = said(error)
         outcome.value, outcome.error = found.value, found.error
         outcome.is_hung = False
         done.set()
@@ -87,15 +87,16 @@ class Visit:
 
 def visit(patients: Patients, situation: Situation, caller: Caller, timeout_s: float) -> Visit:
     """Play a situation with a hook of its own."""
-    probe = Probe(patients.hook())
+    probes: list[Probe] = []
     given = caller.given()
     before = copy.deepcopy(vars(given))
     ambient: list[str] = []
 
     def play() -> None:
+        probes.append(Probe(patients.hook()))  # here: some hooks are of the thread that makes them
         was = Ambient()
         try:
-            situation.play(probe, given)
+            situation.play(probes[0], given)
         finally:
             ambient.extend(was.changes())
             was.restore()
@@ -104,8 +105,8 @@ def visit(patients: Patients, situation: Situation, caller: Caller, timeout_s: f
     return Visit(
         situation=situation.name,
         is_batch=situation.is_batch,
-        notes=tuple(probe.notes),
-        complaints=tuple(dict.fromkeys(probe.complaints)),
+        notes=tuple(note for each in probes for note in each.notes),
+        complaints=tuple(dict.fromkeys(text for each in probes for text in each.complaints)),
         changed=tuple(changed(before, given)),
         ambient=tuple(ambient),
         error=outcome.error,
