@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import time
 import weakref
@@ -68,10 +69,17 @@ class Probe:
         self.complaints: list[str] = []
         self.runs: list[weakref.ref[Any]] = []
         self.n_skipped = 0
+        self._open: dict[int, float] = {}
+        self._marks = itertools.count()
         self._around = around
         heard = listens_to(hook)
         for event in {*heard, "on_predict_start", "on_predict_end"}:
             setattr(self, event, partial(self._hear, event, event in heard))
+
+    @property
+    def open_since(self) -> float | None:
+        """When the oldest event began that is still at work, by ``time.monotonic()``."""
+        return min(list(self._open.values()), default=None)
 
     def _hear(self, event: str, listens: bool, ctx: Any) -> Any:
         had = ctx.results is not None
@@ -80,6 +88,8 @@ class Probe:
         self._around(ctx, event, "before")
         result: Any = None
         began = time.perf_counter()
+        mark = next(self._marks)
+        self._open[mark] = time.monotonic()
         try:
             if listens:
                 result = getattr(self.hook, event)(ctx)
@@ -88,9 +98,10 @@ class Probe:
             raise
         finally:
             if not _to_await(result):
+                self._open.pop(mark, None)
                 self._finish(ctx, event, had)
         if _to_await(result):
-            return _Awaited(result, partial(self._awaited, ctx, event, had, began))
+            return _Awaited(result, partial(self._awaited, ctx, event, had, began, mark))
         if listens:
             self._note(event, began)
         return None
@@ -101,9 +112,11 @@ class Probe:
         event: str,
         had: bool,
         began: float,
+        mark: int,
         step_ms: float,
         error: BaseException | None,
     ) -> None:
+        self._open.pop(mark, None)
         self._note(event, began, error, step_ms)
         self._finish(ctx, event, had)
 

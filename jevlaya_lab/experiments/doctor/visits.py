@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -14,13 +15,9 @@ from jevlaya_lab.experiments.doctor.patients import Patients
 from jevlaya_lab.experiments.doctor.probe import Note, Probe, said
 from jevlaya_lab.experiments.doctor.situations import Caller, Situation, changed
 
-__all__ = ["Hung", "Outcome", "Visit", "guarded", "visit"]
+__all__ = ["Outcome", "Visit", "guarded", "visit"]
 
 T = TypeVar("T")
-
-
-class Hung(Exception):
-    """It was not back in time; its thread may still be there."""
 
 
 @dataclass
@@ -38,8 +35,19 @@ class Outcome(Generic[T]):
     is_hung: bool = False
 
 
-def guarded(function: Callable[[], T], timeout_s: float) -> Outcome[T]:
-    """Call a function on a daemon thread, and wait for it no longer than that."""
+def guarded(
+    function: Callable[[], T],
+    timeout_s: float,
+    open_since: Callable[[], float | None] | None = None,
+) -> Outcome[T]:
+    """Call a function on a daemon thread, and wait for it no longer than that.
+
+    Args:
+        function: What is called.
+        timeout_s: How long.
+        open_since: When the hook began with what it is at. Where it is at nothing the machine is
+            slow, and is given ten times as long.
+    """
     outcome: Outcome[T] = Outcome(is_hung=True)
     done = threading.Event()
     context = contextvars.copy_context()
@@ -55,8 +63,14 @@ def guarded(function: Callable[[], T], timeout_s: float) -> Outcome[T]:
         done.set()
 
     threading.Thread(target=run, name="jevlaya-doctor", daemon=True).start()
-    if not done.wait(timeout_s):
-        return Outcome(is_hung=True)
+    latest = time.monotonic() + 10 * timeout_s
+    until = time.monotonic() + timeout_s
+    while not done.wait(max(0.0, until - time.monotonic())):
+        since = None if open_since is None else open_since()
+        now = time.monotonic()
+        if open_since is None or now >= latest or (since is not None and now - since >= timeout_s):
+            return Outcome(is_hung=True)
+        until = min(latest, (now if since is None else since) + timeout_s)
     return outcome
 
 
@@ -101,7 +115,7 @@ def visit(patients: Patients, situation: Situation, caller: Caller, timeout_s: f
             ambient.extend(was.changes())
             was.restore()
 
-    outcome = guarded(play, timeout_s)
+    outcome = guarded(play, timeout_s, lambda: probes[0].open_since if probes else None)
     return Visit(
         situation=situation.name,
         is_batch=situation.is_batch,
