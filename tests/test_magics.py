@@ -152,6 +152,11 @@ def test_help_lists_the_commands_and_their_options(ip, run):
             "%jevlaya diagram -k timeline abc",
             "--kind timeline is of the whole trace; leave 'abc' out",
         ),
+        ("%jevlaya examine", "the following arguments are required: NAME"),
+        ("%jevlaya examine nope", "there is no variable 'nope'"),
+        ("%jevlaya examine q", "it is a dict with none of the methods on_predict_start"),
+        ("%jevlaya examine agent --slow x", "invalid float value: 'x'"),
+        ("%jevlaya examine agent --save a.txt", "the name ends in .csv, .png, .svg, .html"),
         ("%jevlaya export a\0b.csv", "a name of a file holds no NUL character"),
         ("%jevlaya export a\0b.png", "a name of a file holds no NUL character"),
         ("%jevlaya diagram --save a\0b.png", "nothing was recorded yet"),
@@ -563,6 +568,22 @@ def test_switches_have_a_way_back(ip, run):
     assert ip.user_ns["found"].parameters["defaults"] is True
 
 
+# --- examine ---------------------------------------------------------------------------------
+
+
+def test_examine_gives_what_the_doctor_found(ip, run, tmp_path):
+    ip.push({"Seeing": See, "hook": See([])})
+
+    ran = run(f"%jevlaya examine hook --slow 50 --save {tmp_path / 'found.png'} -o found")
+
+    assert ran.error is None
+    found = ip.user_ns["found"]
+    assert found.parameters["hook"] == "See"
+    assert found.parameters["slow_ms"] == 50.0
+    assert found.found == ()
+    assert (tmp_path / "found.png").stat().st_size > 0
+
+
 # --- the tab key -----------------------------------------------------------------------------
 
 
@@ -572,6 +593,9 @@ def test_switches_have_a_way_back(ip, run):
         ("%jevlaya e", {"export", "experiment", "examine"}),
         ("%%jevlaya ", {"ask", "route", "trace"}),
         ("%jevlaya experiment evi", {"eviction"}),
+        ("%jevlaya examine h", {"hook"}),
+        ("%jevlaya examine hook --s", {"--slow", "--seed", "--save"}),
+        ("%jevlaya examine -q ", {"q"}),
         ("%jevlaya experiment eviction --max", {"--max-loaded"}),
         ("%jevlaya experiment eviction --pattern z", {"zipf"}),
         ("%jevlaya experiment eviction --pattern zipf --lab r", {"routing"}),
@@ -590,6 +614,7 @@ def test_switches_have_a_way_back(ip, run):
 def test_the_tab_key(ip, run, line, found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ip.push({"table": pd.DataFrame(), "recorded": Trace.from_records(), "other": {"a": 1}})
+    ip.push({"hook": See([])})
     run("%jevlaya config --lab routing -o _")
     assert completed(ip, line) == found
 

@@ -40,7 +40,8 @@ def fields_of(
         pieces = no_data(left, top, WIDTH - MARGIN - left, EMPTY)
         pieces += axis_names(x_name, y_name, left, top, top + EMPTY)
         return pieces, top + EMPTY + 46, True
-    width = min(96.0, (WIDTH - MARGIN - left) / len(across))
+    label = max(text_width(name_of(each), TEXT) for each in across) + 16
+    width = min(max(96.0, min(label, 180.0)), (WIDTH - MARGIN - left) / len(across))
     height = max(5.0, min(32.0, 900 / len(down)))
     low, high = min(values), max(values)
     sizes = [TEXT, 10.5, 9.5]

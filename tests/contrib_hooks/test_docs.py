@@ -22,8 +22,8 @@ def test_the_examples_run_and_print_what_they_say(tmp_path, monkeypatch, capsys)
     printed = capsys.readouterr().out.splitlines()
     said = [text for block in blocks for text in re.findall(r"print\(.*\)  # (.*)", block)]
 
-    assert len(blocks) == 8
-    assert len(said) == 5
+    assert len(blocks) == 9
+    assert len(said) == 7
     assert [text for text in said if text not in printed] == []
     assert "would read 500 tokens in 1 state, over its budget of 200" in "\n".join(printed)
 

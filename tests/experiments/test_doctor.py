@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import queue
 import random
 import re
 import runpy
@@ -220,6 +222,80 @@ def test_a_refusal_by_an_error_of_the_package_may_be_meant():
 
     assert row["verdict"] == "cannot be told"
     assert "no objects here (in a JSON object)" in row["evidence"]
+
+
+def test_what_chance_does_is_no_finding():
+    class Samples(BaseHook):
+        def __init__(self):
+            self.kept = []
+            self._dice = random.Random()
+
+        def on_predict_end(self, ctx):
+            if self._dice.random() < 0.5:
+                self.kept.append(ctx.run_id)
+
+    class WorksAQueueOff(BaseHook):
+        def __init__(self):
+            self.done = []
+            self._queue = queue.Queue()
+            threading.Thread(target=self._work, daemon=True).start()
+
+        def _work(self):
+            while True:
+                self.done.append(self._queue.get())
+
+        def on_predict_end(self, ctx):
+            self._queue.put(ctx.run_id)
+
+    for _ in range(3):
+        assert examined(Samples).found == ()
+        assert examined(WorksAQueueOff).found == ()
+
+
+def test_answers_that_get_mixed_in_threads_are_told():
+    class OneSeat(BaseHook):
+        """What it answers is what the last start has put down."""
+
+        def on_predict_start(self, ctx):
+            self.seat = ctx.states[:1]
+            usage = {"input_tokens": 0, "output_tokens": 0}
+            ctx.skip([{"model": "m", "answers": {"is": self.seat}, "usage": usage}])
+
+    assert "states get other answers than in one thread" in evidence(examined(OneSeat), "threads")
+
+
+def test_a_connection_of_one_thread_is_told():
+    class Connected(BaseHook):
+        def __init__(self):
+            self.of = threading.get_ident()
+
+        def on_predict_end(self, ctx):
+            if threading.get_ident() != self.of:
+                raise RuntimeError(f"made in thread {self.of}, this is {threading.get_ident()}")
+
+    result = examined(Connected)
+
+    assert result.found == ("threads",)
+    assert "24 of 24 calls raise in threads" in evidence(result, "threads")
+    assert "made in thread ..., this is ..." in evidence(result, "threads")
+
+
+def test_frozen_hooks_and_failing_properties():
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        seen: list = dataclasses.field(default_factory=list)
+
+        def on_predict_end(self, ctx):
+            self.seen.append(ctx.run_id)
+
+    class Fails:
+        @property
+        def on_predict_end(self):
+            raise ValueError("not now")
+
+    assert examined(Frozen).held is True
+    assert {"form", "raises"} <= set(examined(Fails).found)
+    assert "an event cannot be read: ValueError: not now" in evidence(examined(Fails), "form")
 
 
 def test_a_hook_may_be_examined_with_its_own_questions():

@@ -8,7 +8,7 @@ from typing import Any
 from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.names import meant
 from jevlaya_lab.experiments.doctor.patients import own_classes
-from jevlaya_lab.experiments.doctor.probe import listens_to
+from jevlaya_lab.experiments.doctor.probe import listens_to, said
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, Finding
 from jevlaya_lab.system_one.errors import InvalidHook
 from jevlaya_lab.system_one.hooks import entries
@@ -34,6 +34,9 @@ def form(hook: Any) -> Finding:
         entries("examined", hook)
     except InvalidHook as error:
         found.append(str(error))
+    except Exception as error:  # a property that fails
+        found.append(f"an event cannot be read: {said(error)}")
+        heard = []
     for event in heard:
         method = getattr(hook, event, None)
         try:
@@ -48,6 +51,6 @@ def form(hook: Any) -> Finding:
             found.append(f"{event}({takes}) cannot be called with the context alone: {error}")
     if found:
         return Finding("form", FOUND, shown(found) + ("" if found[-1].endswith("?") else "."))
-    if not heard:
+    if not listens_to(hook):
         return Finding("form", FOUND, "It listens to no event: no method of it ever runs.")
     return Finding("form", OK, f"It listens to {', '.join(heard)}.")

@@ -17,7 +17,7 @@ def mixing(hook: Any, caller: Caller) -> Finding:
     log = _Log()
     kind = type(hook)
     try:
-        hook.__class__ = _watched(kind, log)
+        object.__setattr__(hook, "__class__", _watched(kind, log))  # also where it is frozen
     except Exception as error:  # a layout or a metaclass that does not let itself be extended
         return Finding("mixes runs", UNKNOWN, f"Its attributes cannot be watched: {error}.")
     try:
@@ -25,7 +25,7 @@ def mixing(hook: Any, caller: Caller) -> Finding:
         pool.predict_batch(caller.given().requests)
     finally:
         log.current = None
-        hook.__class__ = kind
+        object.__setattr__(hook, "__class__", kind)
     if not log.mixed:
         return Finding("mixes runs", OK, f"{log.n_written} values set at a start in a batch.")
     found = (

@@ -8,6 +8,7 @@ here in nearly every try, not once in a million.
 from __future__ import annotations
 
 import dis
+import itertools
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.patients import Patients, attributes, own_classes, totals
-from jevlaya_lab.experiments.doctor.probe import Probe
+from jevlaya_lab.experiments.doctor.probe import Probe, said
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, UNKNOWN, Finding
 from jevlaya_lab.experiments.doctor.situations import Caller, agent
 
@@ -27,6 +28,8 @@ _N_THREADS: Final = 6
 _N_CALLS: Final = 4
 _PAUSE_S: Final = 1e-4
 _MOST_PAUSES: Final = 1_500
+_MORE_ROUNDS: Final = 3
+_SETTLING: Final = 50
 _STORES: Final = frozenset(
     code
     for name, code in dis.opmap.items()
@@ -51,39 +54,67 @@ class Round(NamedTuple):
 
 def threads(patients: Patients, caller: Caller, timeout_s: float) -> Finding:
     """Compare calls one after the other with the same calls from threads."""
-    first, second = (_round(patients.hook(), caller, i, 0, timeout_s) for i in (0, 1))
-    if first.errors:
-        return Finding("threads", UNKNOWN, f"It raises in one thread as well: {first.errors[0]}.")
-    # What differs between two rounds in one thread says nothing about threads.
-    sure = {
-        path: n
-        for path, n in first.grown.items()
-        if second.grown.get(path) == n and "id" not in path.split("_")
-    }
-    together = _round(
-        patients.hook(), caller, 2 if patients.way == "itself" else 0, _N_THREADS, timeout_s
-    )
+    parts = itertools.count()
+    itself = patients.way == "itself"
+
+    def play(n_threads: int) -> Round:
+        # The same states in every round of fresh hooks; of the same hook other ones each time.
+        part = next(parts) if itself else 0
+        return _round(patients.hook(), caller, part, n_threads, timeout_s)
+
+    alone = [play(0), play(0)]
+    if alone[0].errors:
+        error = alone[0].errors[0]
+        return Finding("threads", UNKNOWN, f"It raises in one thread as well: {error}.")
+    together = play(_N_THREADS)
+    others = _others(alone, together)
+    if others:
+        # What differs between rounds in one thread, as chance has it, says nothing of threads.
+        alone += [play(0) for _ in range(_MORE_ROUNDS)]
+        others = _others(alone, together)
     n_calls = _N_THREADS * _N_CALLS
     found = [
-        f"{path}: +{together.grown.get(path, 0)} in {_N_THREADS} threads, +{n} in one"
-        for path, n in sure.items()
-        if together.grown.get(path, 0) != n
+        f"{path}: {together.grown.get(path, 0):+d} in {_N_THREADS} threads, {n:+d} in one"
+        for path, n in others.items()
     ]
     if together.errors:
         n, error = len(together.errors), together.errors[0]
         found.insert(0, f"{n} of {n_calls} calls raise in threads, such as {error}")
-    if patients.way != "itself":
-        same = {n for n, each in first.answers.items() if each == second.answers.get(n)}
-        others = sum(together.answers.get(n) != first.answers[n] for n in same)
-        if others and not together.errors:
-            found.append(f"{others} of {n_calls} states get other answers than in one thread")
+    elif not itself:
+        first, *more = (each.answers for each in alone)
+        same = [n for n in first if all(each.get(n) == first[n] for each in more)]
+        wrong = sum(together.answers.get(n) != first[n] for n in same)
+        if wrong:
+            found.append(f"{wrong} of {n_calls} states get other answers than in one thread")
     if found:
         return Finding("threads", FOUND, f"{n_calls} calls: {shown(found)}.")
     return Finding(
         "threads",
         OK,
-        f"{n_calls} calls in {_N_THREADS} threads, {len(sure)} totals as in one thread.",
+        f"{n_calls} calls in {_N_THREADS} threads, {len(_sure(alone))} totals as in one thread.",
     )
+
+
+def _sure(alone: Sequence[Round]) -> dict[str, int]:
+    """Totals that rise by the same in all rounds in one thread."""
+    first, *more = (each.grown for each in alone)
+    return {p: n for p, n in first.items() if all(each.get(p) == n for each in more)}
+
+
+def _others(alone: Sequence[Round], together: Round) -> dict[str, int]:
+    """Of these totals the ones that rise by something else in threads."""
+    return {p: n for p, n in _sure(alone).items() if together.grown.get(p, 0) != n}
+
+
+def _settled(hook: Any) -> dict[str, int]:
+    """Totals when they rise no more: a hook may have a thread that works a queue off."""
+    now = totals(hook)
+    for _ in range(_SETTLING):
+        time.sleep(0.01)
+        before, now = now, totals(hook)
+        if before == now:
+            break
+    return now
 
 
 def _round(hook: Any, caller: Caller, part: int, n_threads: int, timeout_s: float) -> Round:
@@ -96,18 +127,17 @@ def _round(hook: Any, caller: Caller, part: int, n_threads: int, timeout_s: floa
 
     def call(number: int) -> None:
         try:
-            # The same states in every round of fresh hooks; of the same hook other ones.
             result = one.predict(caller.text(1000 * part + number), questions)
             answers[number] = result.get("answers")
         except Exception as error:  # reported
-            errors.append(f"{type(error).__name__}: {error}".rstrip(": "))
+            errors.append(said(error))
 
     if n_threads:
         _together(call, _Switches(hook), n_threads, timeout_s)
     else:
         for number in range(_N_THREADS * _N_CALLS):
             call(number)
-    after = totals(hook)
+    after = _settled(hook)
     paths = {*before, *after}
     return Round({p: after.get(p, 0) - before.get(p, 0) for p in paths}, answers, errors)
 
@@ -175,12 +205,17 @@ class _Switches:
 
 
 def _places(code: CodeType) -> dict[int, bool]:
-    """Offsets of instructions that store (True) or call (False)."""
-    return {
-        each.offset: each.opcode in _STORES
-        for each in dis.get_instructions(code)
-        if each.opcode in _STORES or each.opcode in _CALLS
-    }
+    """Offsets where a store begins or has just ended (True), and where a call begins (False)."""
+    found = {}
+    after_store = False
+    for each in dis.get_instructions(code):
+        is_store = each.opcode in _STORES
+        if is_store or after_store:
+            found[each.offset] = True
+        elif each.opcode in _CALLS:
+            found[each.offset] = False
+        after_store = is_store
+    return found
 
 
 def _files(hook: Any) -> set[str]:

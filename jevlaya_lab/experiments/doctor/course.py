@@ -57,7 +57,7 @@ class Course:
         hook, caller, limit = self.patients.hook, self._caller, self._timeout_s
         checks: dict[str, Callable[[], Finding]] = {
             "form": lambda: form(hook()),
-            "threads": lambda: threads(self.patients, caller, limit),
+            "threads": lambda: threads(self.patients, caller, 4 * limit),
             "mixes runs": lambda: mixing(hook(), caller),
             "leaves entries": lambda: checks_runs.entries(hook(), caller),
             "batch cache": lambda: checks_runs.batch_cache(hook(), caller),
@@ -99,7 +99,7 @@ class Course:
         if missing:
             self._findings[name] = checks_runs.unknown(name, f"{missing[0]} does not come back")
             return
-        outcome: Outcome[Finding] = guarded(check, 4 * self._timeout_s)
+        outcome: Outcome[Finding] = guarded(check, 10 * self._timeout_s)
         if outcome.value is not None:
             self._findings[name] = outcome.value
         else:

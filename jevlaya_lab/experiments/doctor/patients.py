@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 import threading
 from collections import Counter, OrderedDict, deque
 from typing import Any, Final
@@ -119,7 +120,11 @@ def _add(found: Counter[str], path: str, value: Any, depth: int) -> None:
 
 def _is_plain(value: Any) -> bool:
     """Whether an object's attributes are its holder's own business: it is no agent or context."""
-    return not type(value).__module__.startswith(("jevlaya_lab.system_one", "laya", "torch"))
+    module = type(value).__module__
+    root = module.partition(".")[0]
+    return root not in sys.stdlib_module_names - {"__main__"} and not module.startswith(
+        ("jevlaya_lab.system_one", "laya", "torch")
+    )
 
 
 def _is_hook(value: Any) -> bool:

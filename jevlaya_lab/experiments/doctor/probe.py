@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import re
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping
@@ -12,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from jevlaya_lab.system_one.errors import JevlayaError
 from jevlaya_lab.system_one.events import EVENTS, BaseHook
 
-__all__ = ["Note", "Probe", "listens_to"]
+__all__ = ["Note", "Probe", "listens_to", "said"]
 
 KEYS: Final = ("model", "answers", "usage")
 """What every result has."""
@@ -67,10 +69,17 @@ class Probe:
         self.complaints: list[str] = []
         self.runs: list[weakref.ref[Any]] = []
         self.n_skipped = 0
+        self._open: dict[int, float] = {}
+        self._marks = itertools.count()
         self._around = around
         heard = listens_to(hook)
         for event in {*heard, "on_predict_start", "on_predict_end"}:
             setattr(self, event, partial(self._hear, event, event in heard))
+
+    @property
+    def open_since(self) -> float | None:
+        """When the oldest event began that is still at work, by ``time.monotonic()``."""
+        return min(list(self._open.values()), default=None)
 
     def _hear(self, event: str, listens: bool, ctx: Any) -> Any:
         had = ctx.results is not None
@@ -79,6 +88,8 @@ class Probe:
         self._around(ctx, event, "before")
         result: Any = None
         began = time.perf_counter()
+        mark = next(self._marks)
+        self._open[mark] = time.monotonic()
         try:
             if listens:
                 result = getattr(self.hook, event)(ctx)
@@ -87,9 +98,10 @@ class Probe:
             raise
         finally:
             if not _to_await(result):
+                self._open.pop(mark, None)
                 self._finish(ctx, event, had)
         if _to_await(result):
-            return _Awaited(result, partial(self._awaited, ctx, event, had, began))
+            return _Awaited(result, partial(self._awaited, ctx, event, had, began, mark))
         if listens:
             self._note(event, began)
         return None
@@ -100,9 +112,11 @@ class Probe:
         event: str,
         had: bool,
         began: float,
+        mark: int,
         step_ms: float,
         error: BaseException | None,
     ) -> None:
+        self._open.pop(mark, None)
         self._note(event, began, error, step_ms)
         self._finish(ctx, event, had)
 
@@ -114,7 +128,7 @@ class Probe:
         step_ms: float | None = None,
     ) -> None:
         ms = (time.perf_counter() - began) * 1e3
-        text = "" if error is None else f"{type(error).__name__}: {error}".rstrip(": ")
+        text = "" if error is None else said(error)
         self.notes.append(Note(event, ms, text, isinstance(error, JevlayaError), step_ms))
 
     def _finish(self, ctx: Any, event: str, had: bool) -> None:
@@ -123,6 +137,12 @@ class Probe:
             self.n_skipped += 1
         if event == "on_predict_end" and had and ctx.error is None:
             self.complaints += _complaints(ctx)
+
+
+def said(error: BaseException) -> str:
+    """An error as text, without the numbers of threads and objects, which differ each time."""
+    text = re.sub(r"0x[0-9a-f]{6,}|\d{9,}", "...", str(error))
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _complaints(ctx: Any) -> list[str]:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import contextvars
 import copy
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from jevlaya_lab.experiments.doctor.ambient import Ambient
 from jevlaya_lab.experiments.doctor.patients import Patients
-from jevlaya_lab.experiments.doctor.probe import Note, Probe
+from jevlaya_lab.experiments.doctor.probe import Note, Probe, said
 from jevlaya_lab.experiments.doctor.situations import Caller, Situation, changed
 
-__all__ = ["Hung", "Outcome", "Visit", "guarded", "visit"]
+__all__ = ["Outcome", "Visit", "guarded", "visit"]
 
 T = TypeVar("T")
-
-
-class Hung(Exception):
-    """It was not back in time; its thread may still be there."""
 
 
 @dataclass
@@ -38,8 +35,19 @@ class Outcome(Generic[T]):
     is_hung: bool = False
 
 
-def guarded(function: Callable[[], T], timeout_s: float) -> Outcome[T]:
-    """Call a function on a daemon thread, and wait for it no longer than that."""
+def guarded(
+    function: Callable[[], T],
+    timeout_s: float,
+    open_since: Callable[[], float | None] | None = None,
+) -> Outcome[T]:
+    """Call a function on a daemon thread, and wait for it no longer than that.
+
+    Args:
+        function: What is called.
+        timeout_s: How long.
+        open_since: When the hook began with what it is at. Where it is at nothing the machine is
+            slow, and is given ten times as long.
+    """
     outcome: Outcome[T] = Outcome(is_hung=True)
     done = threading.Event()
     context = contextvars.copy_context()
@@ -49,14 +57,20 @@ def guarded(function: Callable[[], T], timeout_s: float) -> Outcome[T]:
         try:
             found.value = context.run(function)
         except BaseException as error:  # of whatever kind: it is reported
-            found.error = f"{type(error).__name__}: {error}".rstrip(": ")
+            found.error = said(error)
         outcome.value, outcome.error = found.value, found.error
         outcome.is_hung = False
         done.set()
 
     threading.Thread(target=run, name="jevlaya-doctor", daemon=True).start()
-    if not done.wait(timeout_s):
-        return Outcome(is_hung=True)
+    latest = time.monotonic() + 10 * timeout_s
+    until = time.monotonic() + timeout_s
+    while not done.wait(max(0.0, until - time.monotonic())):
+        since = None if open_since is None else open_since()
+        now = time.monotonic()
+        if open_since is None or now >= latest or (since is not None and now - since >= timeout_s):
+            return Outcome(is_hung=True)
+        until = min(latest, (now if since is None else since) + timeout_s)
     return outcome
 
 
@@ -87,25 +101,26 @@ class Visit:
 
 def visit(patients: Patients, situation: Situation, caller: Caller, timeout_s: float) -> Visit:
     """Play a situation with a hook of its own."""
-    probe = Probe(patients.hook())
+    probes: list[Probe] = []
     given = caller.given()
     before = copy.deepcopy(vars(given))
     ambient: list[str] = []
 
     def play() -> None:
+        probes.append(Probe(patients.hook()))  # here: some hooks are of the thread that makes them
         was = Ambient()
         try:
-            situation.play(probe, given)
+            situation.play(probes[0], given)
         finally:
             ambient.extend(was.changes())
             was.restore()
 
-    outcome = guarded(play, timeout_s)
+    outcome = guarded(play, timeout_s, lambda: probes[0].open_since if probes else None)
     return Visit(
         situation=situation.name,
         is_batch=situation.is_batch,
-        notes=tuple(probe.notes),
-        complaints=tuple(dict.fromkeys(probe.complaints)),
+        notes=tuple(note for each in probes for note in each.notes),
+        complaints=tuple(dict.fromkeys(text for each in probes for text in each.complaints)),
         changed=tuple(changed(before, given)),
         ambient=tuple(ambient),
         error=outcome.error,
