@@ -31,14 +31,14 @@ class Interactive:
 
     def playground(
         self,
-        state: str | None = None,
+        state: Any = None,
         questions: Mapping[str, Any] | None = None,
         hooks: Any = None,
     ) -> Playground:
         """Write a state, edit questions, pick hooks and their order, run, see the lifecycle.
 
         Args:
-            state: The first state, as text.
+            state: The first state: text, a dict or a conversation.
             questions: The first questions; ``None`` for three of a help desk.
             hooks: Hooks to pick from, beside the ready-made ones; picked at the start.
 

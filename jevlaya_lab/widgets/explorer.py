@@ -13,25 +13,28 @@ from jevlaya_lab.frames import Trace
 from jevlaya_lab.frames.build import outermost
 from jevlaya_lab.lab.lab import Lab
 from jevlaya_lab.markup import Markup, facts, join, note, table
-from jevlaya_lab.views.layout import Layout
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.views.picture import Picture
 from jevlaya_lab.widgets.background import Latest
-from jevlaya_lab.widgets.shown import Shown, error_text, label
+from jevlaya_lab.widgets.shown import Shown, error_text, label, notice
 
 __all__ = ["Explorer"]
 
 LISTED: Final = 300
 """Runs in the list; more are found by the filters."""
 
-_EMPTY: Final = Picture(
-    Layout(
-        width=880.0,
-        height=76.0,
-        title="No run is chosen",
-        subtitle="Ask the Lab something, press Refresh, and choose a run in the list.",
-        alt="No run is chosen.",
-    )
+_EMPTY: Final = notice(
+    "No run is chosen", "Ask the Lab something, press Refresh, and choose a run in the list."
 )
+_WHICH: Final = {
+    "asked for": "what somebody asked: not the runs inside of others",
+    "agent": "runs of agents",
+    "router": "runs of routers",
+    "load": "loads of checkpoints",
+    "evict": "evictions",
+    "all": "every run",
+}
+_ORDERS: Final = ("latest first", "slowest first")
 _OUTCOMES: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "any": lambda runs: pd.Series(True, index=runs.index),
     "computed": lambda runs: runs["error_type"].isna() & ~runs["skipped"].fillna(False),
@@ -51,28 +54,21 @@ class Explorer(Shown):
         self._lab = lab
         self._trace = lab.trace
         self._which = ipywidgets.ToggleButtons(
-            options=["asked for", "agent", "router", "load", "evict", "all"],
-            tooltips=[
-                "what somebody asked: not the runs inside of others",
-                "runs of agents",
-                "runs of routers",
-                "loads of checkpoints",
-                "evictions",
-                "every run",
-            ],
+            options=list(_WHICH),
+            tooltips=list(_WHICH.values()),
             style={"button_width": "auto"},
         )
         self._outcome = ipywidgets.ToggleButtons(
             options=list(_OUTCOMES), style={"button_width": "auto"}
         )
         self._order = ipywidgets.ToggleButtons(
-            options=["latest first", "slowest first"], style={"button_width": "auto"}
+            options=list(_ORDERS), style={"button_width": "auto"}
         )
         self._checkpoint = ipywidgets.Combobox(placeholder="any checkpoint", continuous_update=True)
         self._search = ipywidgets.Text(
             placeholder="part of an id, a reason, an error, a hook's name", continuous_update=True
         )
-        self._runs = ipywidgets.Select(rows=9, layout=ipywidgets.Layout(width="100%"))
+        self._runs = ipywidgets.Select(rows=9, layout=ipywidgets.Layout(width="98%"))
         self._refresh = ipywidgets.Button(
             description="Refresh", icon="refresh", tooltip="read the trace of the Lab again"
         )
@@ -84,17 +80,20 @@ class Explorer(Shown):
         for each in (self._which, self._outcome, self._order, self._checkpoint, self._search):
             each.observe(lambda _: self._fill(), "value")
         self._runs.observe(lambda _: self._choose(), "value")
-        self._refresh.on_click(lambda _: self._latest.submit(self.refresh))
+        self._refresh.on_click(lambda _: self._latest.submit(self._read))
         self._back.on_click(lambda _: self._step(-1))
         self._forth.on_click(lambda _: self._step(1))
         super().__init__(
             self._controls(), _EMPTY, "Explorer of runs: its controls need a running kernel"
         )
         self.refresh()
-        self.wait()
 
     def refresh(self) -> None:
         """Read the Lab's trace again; the run that is chosen stays so where it is still there."""
+        self._read()
+        self.wait()
+
+    def _read(self) -> None:
         self._trace = self._lab.trace
         self._checkpoint.options = sorted(self._trace.runs["model"].dropna().unique())
         self._fill()
@@ -116,7 +115,17 @@ class Explorer(Shown):
             order: ``"latest first"`` or ``"slowest first"``.
             checkpoint: A name or the beginning of it; empty for any.
             search: Text that stands in an id, a reason, an error or a hook's name.
+
+        Raises:
+            InvalidOption: There is no such value.
         """
+        for name, given, known in (
+            ("which", which, _WHICH),
+            ("outcome", outcome, _OUTCOMES),
+            ("order", order, _ORDERS),
+        ):
+            if given is not None and given not in known:
+                raise InvalidOption(f"{name}={given!r} is not known; there are {', '.join(known)}")
         for control, value in (
             (self._which, which),
             (self._outcome, outcome),
@@ -140,7 +149,13 @@ class Explorer(Shown):
 
     @run_id.setter
     def run_id(self, value: str) -> None:
-        self._runs.value = value
+        found = [each for each in self.run_ids if isinstance(value, str) and each.startswith(value)]
+        if len(found) != 1:
+            raise InvalidInput(
+                f"{len(found)} runs in the list have an id that begins with {value!r}; see "
+                "explorer.run_ids, and the filters"
+            )
+        self._runs.value = found[0]
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the picture is that of the chosen run.
@@ -256,7 +271,7 @@ def _answers(run: dict[str, Any]) -> Markup:
         return note("Of states and answers only fingerprints are kept; text: capture='text'.")
     results = json.loads(run["results"])
     rows = [
-        [i, question, answer]
+        [i, question, *_answer(answer)]
         for i, result in enumerate(results if isinstance(results, list) else [])
         if isinstance(result, dict)
         for question, answer in (result.get("answers") or {}).items()
@@ -264,7 +279,19 @@ def _answers(run: dict[str, Any]) -> Markup:
     if not rows:
         return note("This run has no answers.")
     more = note(f"the first 20 of {len(rows)} answers") if len(rows) > 20 else Markup("")
-    return join(table(["state", "question", "answer"], rows[:20]), more)
+    return join(table(["state", "question", "answer", "probabilities"], rows[:20]), more)
+
+
+def _answer(answer: Any) -> tuple[Any, Any]:
+    """What was answered, and how likely each option was."""
+    if not isinstance(answer, dict):
+        return answer, None
+    shares = answer.get("probabilities")
+    likely = shares.items() if isinstance(shares, dict) else ()
+    return (
+        answer.get(str(answer.get("type")), answer),
+        "   ".join(f"{name}: {share:.3f}" for name, share in likely) or None,
+    )
 
 
 def _chosen(trace: Trace, which: str) -> pd.DataFrame:

@@ -13,10 +13,8 @@ from jevlaya_lab.experiments.verdict import WORDS
 from jevlaya_lab.frames.showing import answers_table
 from jevlaya_lab.markup import details, note
 from jevlaya_lab.system_one.errors import InvalidOption
-from jevlaya_lab.views.layout import Layout
-from jevlaya_lab.views.picture import Picture
 from jevlaya_lab.widgets.background import Worker
-from jevlaya_lab.widgets.shown import Shown, error_text, label
+from jevlaya_lab.widgets.shown import Shown, error_text, label, notice
 
 __all__ = ["Panel"]
 
@@ -50,16 +48,10 @@ class Panel(Shown):
         self._run.on_click(lambda _: self.run())
         self._stop.on_click(lambda _: self.stop())
         title = self.experiment.title
-        before = Layout(
-            width=880.0,
-            height=76.0,
-            title=f"Experiment: {title}",
-            subtitle="Not run yet; choose the parameters and press Run.",
-            alt=f"Experiment {title}, not run yet.",
-        )
+        before = notice(f"Experiment: {title}", "Not run yet; choose the parameters and press Run.")
         super().__init__(
             self._box(),
-            Picture(before),
+            before,
             f"Panel of the experiment {name}: its controls need a running kernel",
         )
         for control in self.controls.values():
@@ -159,7 +151,8 @@ class Panel(Shown):
         name = self.experiment.name
         flags = "".join(f" {_flag(name, value)}" for name, value in changed.items())
         self._call.value = note(
-            f'lab.experiment("{name}"{arguments})   or   %jevlaya experiment {name}{flags}'
+            f'lab.experiment("{name}"{arguments})   or, with the Lab in a variable lab,   '
+            f"%jevlaya experiment {name}{flags} --lab lab"
         )
 
     def _box(self) -> Any:

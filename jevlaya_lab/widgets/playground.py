@@ -14,12 +14,10 @@ from jevlaya_lab.markup import Markup, join, note, table
 from jevlaya_lab.system_one.errors import InvalidState, JevlayaError
 from jevlaya_lab.system_one.hooks import entries, listed
 from jevlaya_lab.system_one.questions import Choice, Noul, Score
-from jevlaya_lab.views.layout import Layout
-from jevlaya_lab.views.picture import Picture
 from jevlaya_lab.widgets.background import Worker
 from jevlaya_lab.widgets.hooks_form import HooksForm, ready_made
 from jevlaya_lab.widgets.questions_form import QuestionsForm
-from jevlaya_lab.widgets.shown import Shown, error_text, label
+from jevlaya_lab.widgets.shown import Shown, error_text, label, notice
 
 __all__ = ["Playground"]
 
@@ -29,14 +27,8 @@ QUESTIONS: Final[Mapping[str, Any]] = {
     "urgency": Score("How urgent is it?", ["it can wait", "soon", "right now"]),
     "refund": Noul("The customer asks for a refund."),
 }
-_EMPTY: Final = Picture(
-    Layout(
-        width=880.0,
-        height=76.0,
-        title="Nothing was asked yet",
-        subtitle="Write a state, edit the questions, pick hooks, and press Run.",
-        alt="Nothing was asked yet.",
-    )
+_EMPTY: Final = notice(
+    "Nothing was asked yet", "Write a state, edit the questions, pick hooks, and press Run."
 )
 _BY_ITSELF: Final = "by itself"
 
@@ -46,7 +38,7 @@ class Playground(Shown):
 
     Args:
         lab: The Lab whose agent or router is asked; its trace records the calls.
-        state: The first state, as text.
+        state: The first state: text, a dict or a conversation.
         questions: The first questions; ``None`` for three of a help desk.
         hooks: Hooks to pick from, before the ready-made ones; they are picked at the start.
 
@@ -59,7 +51,7 @@ class Playground(Shown):
     def __init__(
         self,
         lab: Lab,
-        state: str | None = None,
+        state: Any = None,
         questions: Mapping[str, Any] | None = None,
         hooks: Any = None,
     ) -> None:
@@ -69,9 +61,7 @@ class Playground(Shown):
         self.answers: Any = None
         self.questions_form = QuestionsForm(QUESTIONS if questions is None else questions)
         self.hooks_form = HooksForm([*given, *ready_made()], picked=len(given))
-        self._state = ipywidgets.Textarea(
-            STATE if state is None else state, rows=4, layout=ipywidgets.Layout(width="98%")
-        )
+        self._state = ipywidgets.Textarea("", rows=4, layout=ipywidgets.Layout(width="98%"))
         self._as_json = ipywidgets.Checkbox(
             False,
             description="the state is JSON (a dict, or a conversation)",
@@ -88,6 +78,7 @@ class Playground(Shown):
         self._worker = Worker(lambda _: None)
         self._run.on_click(lambda _: self.run())
         self._stop.on_click(lambda _: self.stop())
+        self.state = STATE if state is None else state
         super().__init__(self._controls(), _EMPTY, "Playground: its controls need a running kernel")
 
     @property
@@ -109,8 +100,11 @@ class Playground(Shown):
 
     @state.setter
     def state(self, value: Any) -> None:
-        self._as_json.value = not isinstance(value, str)
-        self._state.value = value if isinstance(value, str) else json.dumps(value, indent=1)
+        try:
+            words = value if isinstance(value, str) else json.dumps(value, indent=1)
+        except TypeError as error:
+            raise InvalidState(f"the state cannot be written as JSON: {error}") from None
+        self._as_json.value, self._state.value = not isinstance(value, str), words
 
     def run(self) -> bool:
         """Ask, unless something is being asked.
@@ -122,6 +116,8 @@ class Playground(Shown):
             state, questions = self.state, self.questions_form.questions
         except JevlayaError as error:
             self._said.value = error_text(error)
+            self._table.value, self.answers = "", None
+            self.show(notice("Nothing was asked", "What is wrong stands above."))
             return False
         options = {} if self._model.value == _BY_ITSELF else {"model": self._model.value}
         hooks = self.hooks_form.hooks

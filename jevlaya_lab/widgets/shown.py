@@ -13,9 +13,11 @@ import ipywidgets
 from IPython.display import display
 
 from jevlaya_lab.markup import Markup, text
+from jevlaya_lab.views.furniture import heading
+from jevlaya_lab.views.layout import WIDTH, Layout
 from jevlaya_lab.views.picture import Picture
 
-__all__ = ["Shown", "error_text", "label"]
+__all__ = ["Shown", "error_text", "label", "notice"]
 
 
 class Shown:
@@ -53,6 +55,12 @@ class Shown:
 
     def __repr__(self) -> str:
         return f"<{self._summary}>"
+
+
+def notice(title: str, words: str) -> Picture:
+    """A picture that only says something: there is nothing to draw yet."""
+    pieces, height = heading(title, words)
+    return Picture(Layout(WIDTH, height, title, words, f"{title}. {words}", pieces=tuple(pieces)))
 
 
 def error_text(error: BaseException) -> Markup:

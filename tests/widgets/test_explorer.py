@@ -8,6 +8,7 @@ import pytest
 from fakes import PATIENCE, make_agent
 
 from jevlaya_lab import Choice, Lab, Router
+from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 from jevlaya_lab.widgets import explorer as module
 
 QUESTIONS = {"team": Choice("Which team?", ["alpha", "beta"])}
@@ -76,7 +77,7 @@ def test_filters_choose_runs(lab, filters, rows):
     if rows:
         assert explorer.run_id == explorer.run_ids[0]
     else:
-        assert shown(explorer) == "No run is chosen."
+        assert shown(explorer).startswith("No run is chosen.")
 
 
 def test_slowest_first_is_sorted_by_time(lab):
@@ -152,7 +153,7 @@ def test_a_run_that_is_forgotten_meanwhile_can_still_be_looked_at(lab):
 
     assert "Lifecycle" in shown(explorer)
     explorer._refresh.click()
-    assert shown(explorer) == "No run is chosen."
+    assert shown(explorer).startswith("No run is chosen.")
 
 
 def test_nothing_recorded(capsys):
@@ -160,7 +161,7 @@ def test_nothing_recorded(capsys):
     for button in (explorer._back, explorer._forth, explorer._refresh):
         button.click()
 
-    assert shown(explorer) == "No run is chosen."
+    assert shown(explorer).startswith("No run is chosen.")
     assert "0 of 0 runs" in explorer._said.value
     assert capsys.readouterr().err == ""
 
@@ -217,3 +218,40 @@ def test_drawing_does_not_hold_the_caller_up(monkeypatch, lab):
     assert not explorer.wait(0.01)
     gate.set()
     assert explorer.wait(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"outcome": "nope"}, "outcome='nope' is not known; there are any, computed"),
+        ({"order": "fast"}, "order='fast' is not known; there are latest first, slowest first"),
+        ({"which": "runs"}, "which='runs' is not known; there are asked for, agent"),
+    ],
+)
+def test_a_filter_that_is_not_known_is_refused_with_what_there_is(lab, filters, said):
+    explorer = lab.explorer()
+    before = explorer.run_ids
+    with pytest.raises(InvalidOption, match=said):
+        explorer.filter(search="x", **filters)
+    assert explorer.run_ids == before
+
+
+def test_a_run_is_chosen_by_the_beginning_of_its_id(lab):
+    explorer = lab.explorer()
+    wanted = explorer.run_ids[2]
+    explorer.run_id = wanted[:8]
+    assert explorer.run_id == wanted
+    for wrong in ("zzz", "", 7):
+        with pytest.raises(InvalidInput, match="an id that begins with"):
+            explorer.run_id = wrong
+    assert explorer.run_id == wanted
+
+
+def test_what_is_forgotten_is_no_longer_shown_after_a_refresh(lab):
+    explorer = lab.explorer()
+    lab.clear()
+    explorer.refresh()
+
+    assert explorer.run_id is None
+    assert explorer.picture.alt.startswith("No run is chosen.")
+    assert "No run is chosen" in explorer.picture.layout.texts

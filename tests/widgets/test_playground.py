@@ -8,7 +8,7 @@ import pytest
 from fakes import PATIENCE, Recorder, make_agent
 
 from jevlaya_lab import Choice, Lab, Noul, Router, Score
-from jevlaya_lab.system_one.errors import InvalidHook, InvalidQuestion
+from jevlaya_lab.system_one.errors import InvalidHook, InvalidQuestion, InvalidState
 
 
 @pytest.fixture
@@ -106,6 +106,26 @@ def test_what_cannot_be_asked_is_said_and_nothing_is_asked(lab, change, said):
     assert not playground.run()
     assert said in playground._said.value
     assert lab.trace.runs.empty
+    assert playground.picture.layout.texts[0] == "Nothing was asked"
+
+
+def test_after_a_refusal_nothing_of_the_call_before_is_left(lab):
+    playground = ask(lab.playground())
+    playground._state.value = ""
+    playground.run()
+
+    assert playground.answers is None
+    assert playground._table.value == ""
+    assert "Lifecycle" not in playground.picture.alt
+
+
+def test_the_first_state_may_be_a_dict_or_a_conversation(lab):
+    for state in ({"a": 1}, [{"role": "user", "content": "hi"}]):
+        playground = ask(lab.playground(state))
+        assert playground.state == state
+        assert playground.answers is not None
+    with pytest.raises(InvalidState, match="cannot be written as JSON"):
+        lab.playground({"a": object()})
 
 
 def test_bad_arguments_are_refused_when_it_is_made(lab):
