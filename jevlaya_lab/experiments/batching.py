@@ -21,13 +21,14 @@ from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.passes import Watch
 from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
     questions_about_tickets,
     tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import ask, check_hooked, describe
 from jevlaya_lab.system_one.encoding import state_text
 from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import line_chart, stack
@@ -38,32 +39,30 @@ __all__ = ["BatchingResult", "run"]
 OWN_FILLING: Final = 0
 """As a batch size: whatever the runtime does when it is given none."""
 
-_TEXT: Final = pd.StringDtype("python")
-_COUNT: Final = pd.Int64Dtype()
 _DTYPES: Final[dict[str, Any]] = {
     "part": pd.CategoricalDtype(["size", "mixed"]),
-    "setting": _TEXT,
-    "batch_size": _COUNT,
+    "setting": TEXT,
+    "batch_size": COUNT,
     "sorting": pd.CategoricalDtype(["off", "runtime", "before"]),
-    "n_states": _COUNT,
-    "asks": _TEXT,
-    "runs": _TEXT,
-    "passes": _COUNT,
-    "expected_passes": _COUNT,
-    "largest_pass": _COUNT,
-    "rows": _COUNT,
-    "tokens": _COUNT,
-    "padding": _COUNT,
-    "padding_share": "float64",
-    "max_shift": "float64",
-    "n_changed": _COUNT,
-    "n_repeats": _COUNT,
-    "ms": "float64",
-    "ms_low": "float64",
-    "ms_high": "float64",
-    "states_per_s": "float64",
-    "states_per_s_low": "float64",
-    "states_per_s_high": "float64",
+    "n_states": COUNT,
+    "asks": TEXT,
+    "runs": TEXT,
+    "passes": COUNT,
+    "expected_passes": COUNT,
+    "largest_pass": COUNT,
+    "rows": COUNT,
+    "tokens": COUNT,
+    "padding": COUNT,
+    "padding_share": NUMBER,
+    "max_shift": NUMBER,
+    "n_changed": COUNT,
+    "n_repeats": COUNT,
+    "ms": NUMBER,
+    "ms_low": NUMBER,
+    "ms_high": NUMBER,
+    "states_per_s": NUMBER,
+    "states_per_s_low": NUMBER,
+    "states_per_s_high": NUMBER,
 }
 
 
@@ -176,7 +175,7 @@ def run(
             measured[setting].append(_call(target, texts, asked, setting))
     first = measured[settings[0]][0]
     rows = [_row(setting, calls, first.results, asked) for setting, calls in measured.items()]
-    frame = typed([*rows, *mixed], _DTYPES)
+    frame = table([*rows, *mixed], _DTYPES)
     return BatchingResult(
         name="batching",
         hypothesis=(

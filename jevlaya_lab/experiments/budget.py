@@ -14,13 +14,14 @@ from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
     questions_about_tickets,
     tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import ask, check_hooked, describe
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidResult, JevlayaError
 from jevlaya_lab.system_one.events import BaseHook
@@ -32,30 +33,28 @@ from jevlaya_lab.views.layout import Layout
 __all__ = ["BudgetResult", "run"]
 
 _KINDS: Final = ("full", "max_len", "head_max_len", "by hook")
-_TEXT: Final = pd.StringDtype("python")
-_COUNT: Final = pd.Int64Dtype()
 _DTYPES: Final[dict[str, Any]] = {
     "budget": pd.CategoricalDtype(list(_KINDS)),
-    "tokens_allowed": _COUNT,
-    "question": _TEXT,
+    "tokens_allowed": COUNT,
+    "question": TEXT,
     "type": pd.CategoricalDtype(["choice", "score", "noul"]),
-    "n_states": _COUNT,
-    "n_truncated": _COUNT,
-    "n_seen_cut": _COUNT,
-    "options": _COUNT,
-    "options_distinct": _COUNT,
-    "most_probabilities": _COUNT,
-    "agreement": "float64",
-    "agreement_whole": "float64",
-    "mean_shift": "float64",
-    "max_shift": "float64",
-    "max_shift_whole": "float64",
-    "state_tokens": _COUNT,
-    "tokens_kept": _COUNT,
-    "most_kept": _COUNT,
-    "input_tokens": _COUNT,
-    "ctx_tokens": _COUNT,
-    "error": _TEXT,
+    "n_states": COUNT,
+    "n_truncated": COUNT,
+    "n_seen_cut": COUNT,
+    "options": COUNT,
+    "options_distinct": COUNT,
+    "most_probabilities": COUNT,
+    "agreement": NUMBER,
+    "agreement_whole": NUMBER,
+    "mean_shift": NUMBER,
+    "max_shift": NUMBER,
+    "max_shift_whole": NUMBER,
+    "state_tokens": COUNT,
+    "tokens_kept": COUNT,
+    "most_kept": COUNT,
+    "input_tokens": COUNT,
+    "ctx_tokens": COUNT,
+    "error": TEXT,
 }
 
 
@@ -151,7 +150,7 @@ def run(
             taken.append(budget.size or 0)
         full = full or found.results
         rows += _rows(budget, found, full, asked)
-    frame = typed(rows, _DTYPES)
+    frame = table(rows, _DTYPES)
     return BudgetResult(
         name="budget",
         hypothesis="A budget changes the answers about what it cuts, and no others.",

@@ -15,13 +15,14 @@ from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.renaming import RENAMINGS, renamed
 from jevlaya_lab.experiments.result import Claim, ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
     questions_about_tickets,
     tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import ask, check_hooked, describe
 from jevlaya_lab.system_one.events import BaseHook
 from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import bar_chart, stack
@@ -32,19 +33,18 @@ __all__ = ["OptionOrderResult", "run"]
 ORDER: Final = "order"
 _PER_STEP: Final = 6
 _LAST_DIGITS: Final = 1e-3
-_TEXT: Final = pd.StringDtype("python")
 _DTYPES: Final[dict[str, Any]] = {
-    "state": pd.Int64Dtype(),
-    "model": _TEXT,
-    "question": _TEXT,
+    "state": COUNT,
+    "model": TEXT,
+    "question": TEXT,
     "type": pd.CategoricalDtype(["choice", "score", "noul"]),
     "change": pd.CategoricalDtype([ORDER, *RENAMINGS]),
-    "n_asked": pd.Int64Dtype(),
-    "answer": _TEXT,
-    "others": _TEXT,
-    "agreement": "float64",
-    "stable": pd.BooleanDtype(),
-    "shift": "float64",
+    "n_asked": COUNT,
+    "answer": TEXT,
+    "others": TEXT,
+    "agreement": NUMBER,
+    "stable": FLAG,
+    "shift": NUMBER,
 }
 
 
@@ -172,7 +172,7 @@ def run(
             if other:
                 found = ask(target, part, other)
                 rows += _renamed_rows(name, start, plain, found, names)
-    frame = typed(rows, _DTYPES).sort_values(["state", "question", "change"], ignore_index=True)
+    frame = table(rows, _DTYPES).sort_values(["state", "question", "change"], ignore_index=True)
     return OptionOrderResult(
         name="option_order",
         hypothesis="Answers follow what the options mean, not their order or their names.",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
-
-import pandas as pd
 
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidInput
 
-__all__ = ["ask", "check_hooked", "describe", "typed"]
+__all__ = ["ask", "check_hooked", "describe"]
 
 
 def check_hooked(target: Any, name: str) -> None:
@@ -70,14 +68,3 @@ def describe(agent: Any) -> str:
         return f"{found}, version {metadata.version(package)}"
     except metadata.PackageNotFoundError:
         return found
-
-
-def typed(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, Any]) -> pd.DataFrame:
-    """A frame with these columns in this order and of these kinds; what is left out is missing."""
-    listed = list(rows)
-    columns: dict[str, Any] = {
-        name: pd.array([row.get(name) for row in listed], dtype=dtype)
-        for name, dtype in dtypes.items()
-    }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
