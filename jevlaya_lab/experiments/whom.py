@@ -30,6 +30,7 @@ def ask(
     states: Sequence[Any],
     questions: Mapping[Any, Any],
     *,
+    models: Sequence[str | None] | None = None,
     of_request: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
@@ -39,6 +40,7 @@ def ask(
         target: The agent or router.
         states: What about.
         questions: What is asked.
+        models: For each state the checkpoint that a router is told; ``None`` lets it decide.
         of_request: Options that a router takes with each request, such as budgets.
         **options: Those of the call.
     """
@@ -48,7 +50,16 @@ def ask(
             list(states), questions, **extra, **options
         )
         return found
-    requests = [{"state": state, "questions": questions, **extra} for state in states]
+    told = [None] * len(states) if models is None else models
+    requests = [
+        {
+            "state": state,
+            "questions": questions,
+            **({} if name is None else {"model": name}),
+            **extra,
+        }
+        for state, name in zip(states, told, strict=True)
+    ]
     found = target.predict_batch(requests, **options)
     return found
 
