@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.patients import Patients, attributes, own_classes, totals
-from jevlaya_lab.experiments.doctor.probe import Probe
+from jevlaya_lab.experiments.doctor.probe import Probe, in_words
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, UNKNOWN, Finding
 from jevlaya_lab.experiments.doctor.situations import Caller, agent
 
@@ -100,7 +100,7 @@ def _round(hook: Any, caller: Caller, part: int, n_threads: int, timeout_s: floa
             result = one.predict(caller.text(1000 * part + number), questions)
             answers[number] = result.get("answers")
         except Exception as error:  # reported
-            errors.append(f"{type(error).__name__}: {error}".rstrip(": "))
+            errors.append(in_words(error))
 
     if n_threads:
         _together(call, _Switches(hook), n_threads, timeout_s)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from jevlaya_lab.system_one.errors import JevlayaError
 from jevlaya_lab.system_one.events import EVENTS, BaseHook
 
-__all__ = ["Note", "Probe", "listens_to"]
+__all__ = ["Note", "Probe", "in_words", "listens_to"]
 
 KEYS: Final = ("model", "answers", "usage")
 """What every result has."""
@@ -44,6 +44,11 @@ def listens_to(hook: Any) -> list[str]:
         if method is not None and method is not getattr(BaseHook, event):
             found.append(event)
     return found
+
+
+def in_words(error: BaseException) -> str:
+    """What was raised, as text: its type, and what it says if anything."""
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 class Probe:
@@ -114,7 +119,7 @@ class Probe:
         step_ms: float | None = None,
     ) -> None:
         ms = (time.perf_counter() - began) * 1e3
-        text = "" if error is None else f"{type(error).__name__}: {error}".rstrip(": ")
+        text = "" if error is None else in_words(error)
         self.notes.append(Note(event, ms, text, isinstance(error, JevlayaError), step_ms))
 
     def _finish(self, ctx: Any, event: str, had: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from jevlaya_lab.experiments.doctor.ambient import Ambient
 from jevlaya_lab.experiments.doctor.patients import Patients
-from jevlaya_lab.experiments.doctor.probe import Note, Probe
+from jevlaya_lab.experiments.doctor.probe import Note, Probe, in_words
 from jevlaya_lab.experiments.doctor.situations import Caller, Situation, changed
 
 __all__ = ["Hung", "Outcome", "Visit", "guarded", "visit"]
@@ -49,7 +49,7 @@ def guarded(function: Callable[[], T], timeout_s: float) -> Outcome[T]:
         try:
             found.value = context.run(function)
         except BaseException as error:  # of whatever kind: it is reported
-            found.error = f"{type(error).__name__}: {error}".rstrip(": ")
+            found.error = in_words(error)
         outcome.value, outcome.error = found.value, found.error
         outcome.is_hung = False
         done.set()
