@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import pandas as pd
 
-from jevlaya_lab.contrib_hooks.verdicts import answer_of, figure, verdict
+from jevlaya_lab.contrib_hooks.verdicts import answer_of, shift, verdict
 from jevlaya_lab.experiments.budget_claims import claims_about
 from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
@@ -18,15 +18,14 @@ from jevlaya_lab.experiments.tables import COUNT, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
+    given_or_tickets,
     questions_about_tickets,
-    tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe
+from jevlaya_lab.experiments.whom import ask, asked_of, describe
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidResult, JevlayaError
 from jevlaya_lab.system_one.events import BaseHook
 from jevlaya_lab.system_one.questions import Choice
-from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import line_chart, stack
 from jevlaya_lab.views.layout import Layout
 
@@ -129,10 +128,9 @@ def run(
     Returns:
         The result.
     """
-    target = Router() if agent is None else agent
-    check_hooked(target, "budget")
+    target = asked_of(agent, "budget")
     asked = {**questions_about_tickets(), **_ALIKE} if questions is None else questions
-    texts = [each.text for each in tickets(n, seed=seed)] if states is None else list(states)
+    texts = given_or_tickets(states, n, seed)
     sizes = sorted(set(max_lens)), sorted(set(head_max_lens))
     plan = [_Budget("full", None)]
     plan += [_Budget("max_len", size) for size in sizes[0]]
@@ -249,7 +247,7 @@ def _rows(
         ]
         cut = [qid in usage["truncated_questions"] for usage in usages]
         same = [verdict(a) == verdict(b) for a, b in pairs]
-        shifts = [_shift(a, b) for a, b in pairs]
+        shifts = [shift(a, b) or 0.0 for a, b in pairs]
         whole = [i for i, each in enumerate(cut) if not each]
         collapsed = [each.get("options", {}).get(qid) for each in usages]
         worst = min((each for each in collapsed if each), key=_distinct, default=None)
@@ -285,12 +283,6 @@ def _usage(result: Mapping[str, Any]) -> Mapping[str, Any]:
             f"in {usage!r}; ask an agent that says so"
         )
     return usage
-
-
-def _shift(full: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    given = verdict(full)
-    was, now = figure(full, given), figure(other, given)
-    return abs(was - now) if was is not None and now is not None else 0.0
 
 
 def _distinct(collapsed: Mapping[str, int]) -> int:

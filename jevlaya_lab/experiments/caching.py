@@ -21,11 +21,10 @@ from jevlaya_lab.experiments.texts import (
     questions_about_tickets,
     tickets,
 )
-from jevlaya_lab.experiments.whom import check_hooked, describe
+from jevlaya_lab.experiments.whom import asked_of, describe
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.lab.inputs import same_states
 from jevlaya_lab.system_one.errors import InvalidInput
-from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import bar_chart
 from jevlaya_lab.views.layout import Layout
 
@@ -116,8 +115,7 @@ def run(
     """
     first, second = _halves(states, n, seed)
     asked = questions_about_tickets() if questions is None else questions
-    target = Router() if agent is None else agent
-    check_hooked(target, "caching")
+    target = asked_of(agent, "caching")
     hook = ExactCache(capacity) if cache is None else cache
     calls = CachedCalls(target, asked, hook)
     dice = random.Random(seed)

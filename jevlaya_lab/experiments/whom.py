@@ -8,21 +8,24 @@ from typing import Any
 
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidInput
+from jevlaya_lab.system_one.router import Router
 
-__all__ = ["ask", "check_hooked", "describe"]
+__all__ = ["ask", "asked_of", "describe"]
 
 
-def check_hooked(target: Any, name: str) -> None:
-    """Refuse what hooks cannot be put into, before anything is asked of it.
+def asked_of(agent: Any, name: str) -> Any:
+    """The agent or router that was given, or a ``Router()`` where none was.
 
     Raises:
-        InvalidInput: Saying what the experiment needs.
+        InvalidInput: Hooks cannot be put into it, which the experiment of that name needs.
     """
+    target = Router() if agent is None else agent
     if not (hasattr(target, "add_hook") and hasattr(target, "remove_hook")):
         raise InvalidInput(
             f"{name} watches with hooks, and {type(target).__name__} takes none; give an Agent or "
             "a Router of this package or of laya, or attach this one to a Router"
         )
+    return target
 
 
 def ask(
