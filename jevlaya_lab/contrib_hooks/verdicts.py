@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["answer_of", "figure", "verdict"]
+__all__ = ["answer_of", "figure", "shift", "verdict"]
 
 
 def answer_of(result: Any, qid: Any) -> Mapping[str, Any]:
@@ -36,3 +36,10 @@ def figure(answer: Mapping[str, Any], given: Any) -> float | None:
     else:
         value = answer.get(str(kind))
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+
+
+def shift(one: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
+    """How far the figure of what the one decided has moved; ``None`` where either has none."""
+    given = verdict(one)
+    was, now = figure(one, given), figure(other, given)
+    return abs(was - now) if was is not None and now is not None else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -28,6 +27,7 @@ from jevlaya_lab.embedding.local_work import LocalWork
 from jevlaya_lab.embedding.strategy import EmbeddingStrategy, Explanation
 from jevlaya_lab.embedding.texts import Matrix, as_matrix, check_finite, check_shape
 from jevlaya_lab.embedding.workers import Workers, wait_for
+from jevlaya_lab.system_one.devices import usable_cores
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidOption
 
@@ -130,7 +130,7 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
         self._budget = check_count("tokens_per_pass", tokens_per_pass)
         self._micro_batching = micro_batching
         self._torch_threads = check_count("torch_threads", torch_threads) or max(
-            1, _usable_cores() // concurrency
+            1, usable_cores() // concurrency
         )
         self._own_threads = executor is None
         limits = Limits(
@@ -293,12 +293,6 @@ class BoundedLocalEmbedding(EmbeddingStrategy):
 
     def _failed(self) -> None:
         self._lane.fail_waiting(self._loader.error)
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _count(name: str, value: Any, *, least: int = 1) -> int:

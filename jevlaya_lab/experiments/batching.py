@@ -13,23 +13,23 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import pandas as pd
 
-from jevlaya_lab.contrib_hooks.verdicts import answer_of, figure, verdict
+from jevlaya_lab.contrib_hooks.verdicts import answer_of, shift, verdict
 from jevlaya_lab.experiments.batching_claims import claims_about
 from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.mixed_batch import mixed_batch
 from jevlaya_lab.experiments.options import Option
-from jevlaya_lab.experiments.passes import Watch
+from jevlaya_lab.experiments.passes import Watch, totals
 from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
+    given_or_tickets,
     questions_about_tickets,
-    tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import ask, asked_of, describe
 from jevlaya_lab.system_one.encoding import state_text
-from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import line_chart, stack
 from jevlaya_lab.views.layout import Layout
 
@@ -38,32 +38,30 @@ __all__ = ["BatchingResult", "run"]
 OWN_FILLING: Final = 0
 """As a batch size: whatever the runtime does when it is given none."""
 
-_TEXT: Final = pd.StringDtype("python")
-_COUNT: Final = pd.Int64Dtype()
 _DTYPES: Final[dict[str, Any]] = {
     "part": pd.CategoricalDtype(["size", "mixed"]),
-    "setting": _TEXT,
-    "batch_size": _COUNT,
+    "setting": TEXT,
+    "batch_size": COUNT,
     "sorting": pd.CategoricalDtype(["off", "runtime", "before"]),
-    "n_states": _COUNT,
-    "asks": _TEXT,
-    "runs": _TEXT,
-    "passes": _COUNT,
-    "expected_passes": _COUNT,
-    "largest_pass": _COUNT,
-    "rows": _COUNT,
-    "tokens": _COUNT,
-    "padding": _COUNT,
-    "padding_share": "float64",
-    "max_shift": "float64",
-    "n_changed": _COUNT,
-    "n_repeats": _COUNT,
-    "ms": "float64",
-    "ms_low": "float64",
-    "ms_high": "float64",
-    "states_per_s": "float64",
-    "states_per_s_low": "float64",
-    "states_per_s_high": "float64",
+    "n_states": COUNT,
+    "asks": TEXT,
+    "runs": TEXT,
+    "passes": COUNT,
+    "expected_passes": COUNT,
+    "largest_pass": COUNT,
+    "rows": COUNT,
+    "tokens": COUNT,
+    "padding": COUNT,
+    "padding_share": NUMBER,
+    "max_shift": NUMBER,
+    "n_changed": COUNT,
+    "n_repeats": COUNT,
+    "ms": NUMBER,
+    "ms_low": NUMBER,
+    "ms_high": NUMBER,
+    "states_per_s": NUMBER,
+    "states_per_s_low": NUMBER,
+    "states_per_s_high": NUMBER,
 }
 
 
@@ -152,10 +150,9 @@ def run(
     Returns:
         The result.
     """
-    target = Router() if agent is None else agent
-    check_hooked(target, "batching")
+    target = asked_of(agent, "batching")
     asked = questions_about_tickets() if questions is None else questions
-    texts = [each.text for each in tickets(n, seed=seed)] if states is None else list(states)
+    texts = given_or_tickets(states, n, seed)
     random.Random(seed).shuffle(texts)
     switch = "sort_by_length" in inspect.signature(target.predict_batch).parameters
     settings = [
@@ -176,7 +173,7 @@ def run(
             measured[setting].append(_call(target, texts, asked, setting))
     first = measured[settings[0]][0]
     rows = [_row(setting, calls, first.results, asked) for setting, calls in measured.items()]
-    frame = typed([*rows, *mixed], _DTYPES)
+    frame = table([*rows, *mixed], _DTYPES)
     return BatchingResult(
         name="batching",
         hypothesis=(
@@ -239,17 +236,13 @@ def _call(target: Any, texts: list[Any], questions: Any, setting: _Setting) -> _
 def _row(setting: _Setting, calls: list[_Call], first: list[Any], questions: Any) -> dict[str, Any]:
     runs, seen = calls[0].watch.runs, calls[0].watch.n_passes is not None
     passes = [each for run in runs for each in run.passes]
-    n_rows, n_states = sum(each.n_rows for each in passes), sum(len(run.states) for run in runs)
+    total, n_states = totals(passes), sum(len(run.states) for run in runs)
     shown: dict[str, Any] = {}
-    if seen and n_states and n_rows:
-        tokens, padding = (sum(p.n_tokens for p in passes), sum(p.n_padding for p in passes))
+    if seen and n_states and total["rows"]:
         shown = {
-            "passes": len(passes),
-            "largest_pass": max(each.n_rows for each in passes) * n_states // n_rows,
-            "rows": n_rows,
-            "tokens": tokens,
-            "padding": padding,
-            "padding_share": padding / max(1, tokens + padding),
+            **total,
+            "largest_pass": max(each.n_rows for each in passes) * n_states // total["rows"],
+            "padding_share": total["padding"] / max(1, total["tokens"] + total["padding"]),
         }
         if setting.size != OWN_FILLING:
             shown["expected_passes"] = sum(-(-len(run.states) // setting.size) for run in runs)
@@ -276,12 +269,9 @@ def _row(setting: _Setting, calls: list[_Call], first: list[Any], questions: Any
 
 def _differences(first: list[Any], other: list[Any], questions: Any) -> dict[str, Any]:
     """How far answers are from those of the first setting."""
-    shift, n_changed = 0.0, 0
+    largest, n_changed = 0.0, 0
     for (a, b), qid in itertools.product(zip(first, other, strict=True), questions):
         one, two = answer_of(a, qid), answer_of(b, qid)
-        given = verdict(one)
-        n_changed += verdict(two) != given
-        was, now = figure(one, given), figure(two, given)
-        if was is not None and now is not None:
-            shift = max(shift, abs(was - now))
-    return {"max_shift": shift, "n_changed": n_changed}
+        n_changed += verdict(two) != verdict(one)
+        largest = max(largest, shift(one, two) or 0.0)
+    return {"max_shift": largest, "n_changed": n_changed}

@@ -8,54 +8,52 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import pandas as pd
 
-from jevlaya_lab.contrib_hooks.verdicts import answer_of, figure, verdict
+from jevlaya_lab.contrib_hooks.verdicts import answer_of, shift, verdict
 from jevlaya_lab.experiments.budget_claims import claims_about
 from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
+    given_or_tickets,
     questions_about_tickets,
-    tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import ask, asked_of, describe
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidResult, JevlayaError
 from jevlaya_lab.system_one.events import BaseHook
 from jevlaya_lab.system_one.questions import Choice
-from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import line_chart, stack
 from jevlaya_lab.views.layout import Layout
 
 __all__ = ["BudgetResult", "run"]
 
 _KINDS: Final = ("full", "max_len", "head_max_len", "by hook")
-_TEXT: Final = pd.StringDtype("python")
-_COUNT: Final = pd.Int64Dtype()
 _DTYPES: Final[dict[str, Any]] = {
     "budget": pd.CategoricalDtype(list(_KINDS)),
-    "tokens_allowed": _COUNT,
-    "question": _TEXT,
+    "tokens_allowed": COUNT,
+    "question": TEXT,
     "type": pd.CategoricalDtype(["choice", "score", "noul"]),
-    "n_states": _COUNT,
-    "n_truncated": _COUNT,
-    "n_seen_cut": _COUNT,
-    "options": _COUNT,
-    "options_distinct": _COUNT,
-    "most_probabilities": _COUNT,
-    "agreement": "float64",
-    "agreement_whole": "float64",
-    "mean_shift": "float64",
-    "max_shift": "float64",
-    "max_shift_whole": "float64",
-    "state_tokens": _COUNT,
-    "tokens_kept": _COUNT,
-    "most_kept": _COUNT,
-    "input_tokens": _COUNT,
-    "ctx_tokens": _COUNT,
-    "error": _TEXT,
+    "n_states": COUNT,
+    "n_truncated": COUNT,
+    "n_seen_cut": COUNT,
+    "options": COUNT,
+    "options_distinct": COUNT,
+    "most_probabilities": COUNT,
+    "agreement": NUMBER,
+    "agreement_whole": NUMBER,
+    "mean_shift": NUMBER,
+    "max_shift": NUMBER,
+    "max_shift_whole": NUMBER,
+    "state_tokens": COUNT,
+    "tokens_kept": COUNT,
+    "most_kept": COUNT,
+    "input_tokens": COUNT,
+    "ctx_tokens": COUNT,
+    "error": TEXT,
 }
 
 
@@ -130,10 +128,9 @@ def run(
     Returns:
         The result.
     """
-    target = Router() if agent is None else agent
-    check_hooked(target, "budget")
+    target = asked_of(agent, "budget")
     asked = {**questions_about_tickets(), **_ALIKE} if questions is None else questions
-    texts = [each.text for each in tickets(n, seed=seed)] if states is None else list(states)
+    texts = given_or_tickets(states, n, seed)
     sizes = sorted(set(max_lens)), sorted(set(head_max_lens))
     plan = [_Budget("full", None)]
     plan += [_Budget("max_len", size) for size in sizes[0]]
@@ -151,7 +148,7 @@ def run(
             taken.append(budget.size or 0)
         full = full or found.results
         rows += _rows(budget, found, full, asked)
-    frame = typed(rows, _DTYPES)
+    frame = table(rows, _DTYPES)
     return BudgetResult(
         name="budget",
         hypothesis="A budget changes the answers about what it cuts, and no others.",
@@ -250,7 +247,7 @@ def _rows(
         ]
         cut = [qid in usage["truncated_questions"] for usage in usages]
         same = [verdict(a) == verdict(b) for a, b in pairs]
-        shifts = [_shift(a, b) for a, b in pairs]
+        shifts = [shift(a, b) or 0.0 for a, b in pairs]
         whole = [i for i, each in enumerate(cut) if not each]
         collapsed = [each.get("options", {}).get(qid) for each in usages]
         worst = min((each for each in collapsed if each), key=_distinct, default=None)
@@ -286,12 +283,6 @@ def _usage(result: Mapping[str, Any]) -> Mapping[str, Any]:
             f"in {usage!r}; ask an agent that says so"
         )
     return usage
-
-
-def _shift(full: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    given = verdict(full)
-    was, now = figure(full, given), figure(other, given)
-    return abs(was - now) if was is not None and now is not None else 0.0
 
 
 def _distinct(collapsed: Mapping[str, int]) -> int:

@@ -101,18 +101,10 @@ class CachedCalls:
     def _call(
         self, states: Sequence[Any], told: Sequence[Any], batch: bool, hooks: list[Any]
     ) -> list[Any]:
-        hints = [{} if name is None else {"model": name} for name in told]
-        if not is_router(self._target):
-            if batch:
-                return ask(self._target, states, self._questions, hooks=hooks)
-            return [self._target.predict(states[0], self._questions, hooks=hooks)]
-        if not batch:
-            return [self._target.predict(states[0], self._questions, hooks=hooks, **hints[0])]
-        requests = [
-            {"state": state, "questions": self._questions, **hint}
-            for state, hint in zip(states, hints, strict=True)
-        ]
-        return list(self._target.predict_batch(requests, hooks=hooks))
+        if batch:
+            return ask(self._target, states, self._questions, models=told, hooks=hooks)
+        hint = {"model": told[0]} if told[0] is not None and is_router(self._target) else {}
+        return [self._target.predict(states[0], self._questions, hooks=hooks, **hint)]
 
 
 class _Look:

@@ -14,17 +14,17 @@ from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.result import Claim, ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, TEXT, levels, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
     questions_about_tickets,
     tickets,
 )
-from jevlaya_lab.experiments.whom import check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import asked_of, describe
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.lab.inputs import same_states
 from jevlaya_lab.system_one.errors import InvalidInput
-from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import bar_chart
 from jevlaya_lab.views.layout import Layout
 
@@ -32,24 +32,23 @@ __all__ = ["CachingResult", "run"]
 
 ROUNDS: Final = ("loop", "loop again", "batch", "batch again", "rebuilt")
 OUTCOMES: Final = ("hit", "duplicate", "miss")
-_TEXT: Final = pd.StringDtype("python")
 _DTYPES: Final[dict[str, Any]] = {
-    "round": pd.CategoricalDtype(list(ROUNDS), ordered=True),
-    "request": pd.Int64Dtype(),
-    "text": pd.Int64Dtype(),
+    "round": levels(ROUNDS),
+    "request": COUNT,
+    "text": COUNT,
     "outcome": pd.CategoricalDtype(list(OUTCOMES)),
-    "skipped": pd.BooleanDtype(),
-    "computed": pd.BooleanDtype(),
-    "call": pd.Int64Dtype(),
-    "call_passes": pd.Int64Dtype(),
-    "agent": pd.Int64Dtype(),
-    "decision_model": _TEXT,
-    "decision_reason": _TEXT,
-    "routing_model": _TEXT,
-    "routing_reason": _TEXT,
-    "brought_routing": pd.BooleanDtype(),
-    "own_routing": pd.BooleanDtype(),
-    "ms": "float64",
+    "skipped": FLAG,
+    "computed": FLAG,
+    "call": COUNT,
+    "call_passes": COUNT,
+    "agent": COUNT,
+    "decision_model": TEXT,
+    "decision_reason": TEXT,
+    "routing_model": TEXT,
+    "routing_reason": TEXT,
+    "brought_routing": FLAG,
+    "own_routing": FLAG,
+    "ms": NUMBER,
 }
 
 
@@ -116,8 +115,7 @@ def run(
     """
     first, second = _halves(states, n, seed)
     asked = questions_about_tickets() if questions is None else questions
-    target = Router() if agent is None else agent
-    check_hooked(target, "caching")
+    target = asked_of(agent, "caching")
     hook = ExactCache(capacity) if cache is None else cache
     calls = CachedCalls(target, asked, hook)
     dice = random.Random(seed)
@@ -144,7 +142,7 @@ def run(
             models.setdefault(key_of(state), each.decision.get("model"))
             rows.append(_row(step.round, i, number, each))
     numbers = {key: i for i, key in enumerate(map(key_of, [*first, *second]))}
-    frame = typed(({**row, "text": numbers[row["text"]]} for row in rows), _DTYPES)
+    frame = table(({**row, "text": numbers[row["text"]]} for row in rows), _DTYPES)
     return CachingResult(
         name="caching",
         hypothesis="A cache by skip serves what an earlier call was asked, and nothing else.",

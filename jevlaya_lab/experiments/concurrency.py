@@ -19,6 +19,7 @@ from jevlaya_lab.experiments.result import Claim, ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
 from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, table
 from jevlaya_lab.experiments.targets import (
+    ATTACHED,
     agent_twin,
     check_target,
     described,
@@ -145,7 +146,7 @@ def _target(given: Any, agent: Any, concurrent: bool) -> Iterator[Any]:
         yield agent_twin(agent, hooks_concurrent=concurrent)
         return
     router = fresh_router(given, hooks_concurrent=concurrent)
-    router.attach("experiment", agent_twin(agent))
+    router.attach(ATTACHED, agent_twin(agent))
     try:
         yield router
     finally:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from jevlaya_lab.experiments.targets import ATTACHED
+
 __all__ = ["Clash", "Crowd", "UnsafeCounter"]
 
 PATIENCE: Final = 0.5
@@ -111,7 +113,7 @@ class Crowd:
 
     Args:
         target: The agent or router, with no other hooks.
-        routed: Whether it is a router, with the checkpoint ``experiment``.
+        routed: Whether it is a router, with its agent under ``ATTACHED``.
         counter: The hook.
         n_threads: How many threads.
         requests: Requests of each.
@@ -121,7 +123,7 @@ class Crowd:
         self, target: Any, routed: bool, counter: UnsafeCounter, n_threads: int, requests: int
     ) -> None:
         self._target = target
-        self._options = {"model": "experiment"} if routed else {}
+        self._options = {"model": ATTACHED} if routed else {}
         self._counter = counter
         self._n_threads = n_threads
         self._requests = requests

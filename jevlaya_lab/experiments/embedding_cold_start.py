@@ -74,7 +74,7 @@ def run(
     rows: list[dict[str, Any]] = []
 
     async def measure(mode: str, i: int) -> None:
-        watch = tools.Watch()
+        watch = tools.Encodes()
 
         def make() -> tools.Watched:
             watch.built += 1

@@ -21,6 +21,7 @@ from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.result import Claim, ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.system_one.devices import usable_cores
 from jevlaya_lab.views.charts import bar_chart, stack
 from jevlaya_lab.views.layout import Layout
 
@@ -105,7 +106,7 @@ def run(
         InvalidOption: The model is one object, and several encodes at once were asked for.
     """
     tools.needs_replicas(model, concurrency)
-    n_cores = _cores()
+    n_cores = usable_cores()
     some = tools.texts(n_callers * n_calls, seed)
     base_mb = _memory_mb()
     variants = [(n, kind) for n in concurrency for kind in (SHARED, ALL)]
@@ -244,12 +245,6 @@ class _Sampled:
             for sample in self._strategy.metrics.samples():
                 if sample.metric == "concurrency_inflight":
                     self.peak = max(self.peak, int(sample.value))
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory_mb() -> float | None:

@@ -83,7 +83,7 @@ def run(
         seed: Which texts.
         progress: See :data:`Progress`.
     """
-    watch = tools.Watch()
+    watch = tools.Encodes()
     watched = tools.Watched(tools.build(model), watch)
     some = tools.texts(n_texts, seed)
     bounded = BoundedLocalEmbedding(watched, name=tools.model_name(model))

@@ -71,7 +71,7 @@ def run(
         progress: See :data:`Progress`.
     """
     loaded = tools.build(model)
-    watches = {mode: tools.Watch() for mode in MODES}
+    watches = {mode: tools.Encodes() for mode in MODES}
     strategies = {
         mode: BoundedLocalEmbedding(
             tools.Watched(loaded, watches[mode]),

@@ -77,7 +77,7 @@ class TimeoutsResult(ExperimentResult):
 class _Slow:
     """A model that takes its time, as blocking code does, and is counted."""
 
-    def __init__(self, watch: tools.Watch, ms: float) -> None:
+    def __init__(self, watch: tools.Encodes, ms: float) -> None:
         self._watch, self._seconds = watch, ms / 1e3
 
     def encode(self, texts: Sequence[str]) -> Any:
@@ -121,7 +121,7 @@ def run(
         seed: Who, and after which while.
         progress: See :data:`Progress`.
     """
-    watch = tools.Watch()
+    watch = tools.Encodes()
     storm = _Storm(watch, n_callers, limit, encode_ms, encode_timeout_ms, permit_timeout_ms)
     chance = random.Random(seed)
     longest = permit_timeout_ms + encode_timeout_ms
@@ -158,7 +158,7 @@ class _Storm:
 
     def __init__(
         self,
-        watch: tools.Watch,
+        watch: tools.Encodes,
         n_callers: int,
         limit: int,
         encode_ms: float,

@@ -15,7 +15,16 @@ from jevlaya_lab.embedding.local_sources import find_source
 from jevlaya_lab.experiments.texts import tickets
 from jevlaya_lab.system_one.errors import InvalidOption
 
-__all__ = ["Heart", "Watch", "Watched", "check_model", "median", "model_name", "run_alone", "texts"]
+__all__ = [
+    "Encodes",
+    "Heart",
+    "Watched",
+    "check_model",
+    "median",
+    "model_name",
+    "run_alone",
+    "texts",
+]
 
 T = TypeVar("T")
 
@@ -127,7 +136,7 @@ class Heart:
             task.cancel()
 
 
-class Watch:
+class Encodes:
     """What was seen of all encodes of some models.
 
     Attributes:
@@ -168,7 +177,7 @@ class Watched:
         watch: Where it is noted.
     """
 
-    def __init__(self, model: LocalModel, watch: Watch) -> None:
+    def __init__(self, model: LocalModel, watch: Encodes) -> None:
         self._model = model
         self._watch = watch
 

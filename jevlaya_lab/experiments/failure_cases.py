@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.experiments.faults import STEPS, Fault, faulty_twin
 from jevlaya_lab.experiments.targets import agent_twin, fresh_router, is_router, one_agent
-from jevlaya_lab.experiments.watching import Seen, Tape, Watch
+from jevlaya_lab.experiments.watching import Seen, Tape, Witness, installed
+from jevlaya_lab.experiments.whom import ask
 
 __all__ = ["FIRST_HOOK", "GROUPS", "STAGES", "Accident", "Asked", "Scene"]
 
@@ -107,7 +108,14 @@ class Scene:
         tape, outcome, _ = self._call(twin, asked, fault, stage)
         after, _, answered = self._call(twin, asked)
         return Accident(
-            stage, True, asked, tuple(tape.seen), tuple(after.seen), outcome, _first(tape), answered
+            stage,
+            True,
+            asked,
+            tuple(tape.seen),
+            tuple(after.seen),
+            outcome,
+            tape.first_fault,
+            answered,
         )
 
     def _of_router(self, stage: str, router: Any, twin: Any, fault: Fault) -> Accident:
@@ -121,7 +129,7 @@ class Scene:
             router.attach(GROUPS[1], twin)
         after, _, answered = self._call(router, asked)
         return Accident(
-            *(stage, True, asked, tuple(tape.seen), tuple(after.seen), outcome, _first(tape)),
+            *(stage, True, asked, tuple(tape.seen), tuple(after.seen), outcome, tape.first_fault),
             *(answered, loaded, again),
         )
 
@@ -148,25 +156,23 @@ class Scene:
         number = next((a.number for a in reversed(asked) if a.model == GROUPS[1]), None)
         at = {"start": "on_predict_start", "end": "on_predict_end"}.get(stage)
         raises = [(at, number)] if at is not None else []
-        installed = [
-            Watch(tape, f"installed {i + 1}", "installed", i, target, raises if i == 0 else ())
+        own = [
+            Witness(tape, f"installed {i + 1}", "installed", i, target, raises if i == 0 else ())
             for i in range(2)
         ]
-        last = Watch(tape, "call 1", "call", 2, target)
-        inner = self._listen_inside(target, tape)
-        target.add_hook(installed)
+        last = Witness(tape, "call 1", "call", 2, target)
+        models = [each.model for each in asked] if self._routed else None
         if fault is not None:
             fault.tape = tape
         try:
-            results = self._ask(target, asked, last)
+            with self._listening_inside(target, tape), installed(target, own):
+                results = ask(target, self._states, _QUESTIONS, models=models, hooks=[last])
         except Exception as error:
             # Without its traceback, which would hold the agents.
             return tape, error.with_traceback(None), frozenset()
         finally:
             if fault is not None:
                 fault.tape = None
-            for owner, hook in [*inner, *((target, hook) for hook in installed)]:
-                owner.remove_hook(hook)
         answered = [
             one.number
             for i, one in enumerate(asked)
@@ -174,32 +180,15 @@ class Scene:
         ]
         return tape, None, frozenset(answered)
 
-    def _listen_inside(self, target: Any, tape: Tape) -> list[tuple[Any, Watch]]:
-        """Install a hook in each agent of a router."""
-        if not self._routed:
-            return []
-        found = []
-        for name in target.loaded:
-            agent = target.load(name)
-            hook = Watch(tape, f"agent {name}", "installed", 0, agent)
-            agent.add_hook(hook)
-            found.append((agent, hook))
-        return found
-
-    def _ask(self, target: Any, asked: tuple[Asked, ...], last: Watch) -> list[Any]:
-        if not self._routed:
-            found: list[Any] = target.predict_batch(self._states, _QUESTIONS, hooks=[last])
-            return found
-        requests = [
-            {"state": state, "questions": _QUESTIONS, "model": each.model}
-            for state, each in zip(self._states, asked, strict=True)
-        ]
-        answers: list[Any] = target.predict_batch(requests, hooks=[last])
-        return answers
-
-
-def _first(tape: Tape) -> BaseException | None:
-    return tape.faults[0] if tape.faults else None
+    @contextmanager
+    def _listening_inside(self, target: Any, tape: Tape) -> Iterator[None]:
+        """A hook in each agent of a router."""
+        with ExitStack() as hooks:
+            for name in target.loaded if self._routed else ():
+                agent = target.load(name)
+                hook = Witness(tape, f"agent {name}", "installed", 0, agent)
+                hooks.enter_context(installed(agent, [hook]))
+            yield
 
 
 def _fails_to_load(router: Any) -> bool:

@@ -11,13 +11,15 @@ from itertools import groupby
 from typing import Any, Final
 
 from jevlaya_lab.experiments.targets import (
+    ATTACHED,
     agent_twin,
     fresh_router,
     is_router,
     loadable,
     one_agent,
 )
-from jevlaya_lab.experiments.watching import ORIGINS, Seen, Tape, Watch
+from jevlaya_lab.experiments.watching import ORIGINS, Seen, Tape, Witness, installed
+from jevlaya_lab.experiments.whom import ask
 from jevlaya_lab.frames import Trace
 from jevlaya_lab.system_one import hooks as own_hooks
 from jevlaya_lab.system_one.hooks import HookRegistry
@@ -27,8 +29,6 @@ from jevlaya_lab.tracing.recorder import TraceRecorder
 __all__ = ["LOADING", "Bench", "Case", "Observed", "all_cases"]
 
 LOADING: Final = ("on_evict", "on_load")
-_ATTACHED: Final = "experiment"
-"""Name of the agent that the bench attaches to a fresh router."""
 
 _BEFORE: Final[ContextVar[str]] = ContextVar("jevlaya_experiment_pair", default="outside")
 
@@ -105,7 +105,7 @@ def all_cases(
     return found
 
 
-class _Pair(Watch):
+class _Pair(Witness):
     """A hook whose start sets a context variable, and whose end resets it."""
 
     def __init__(self, tape: Tape, position: int, target: Any) -> None:
@@ -172,16 +172,16 @@ class Bench:
             router = fresh_router(self._given, max_loaded=1, hooks_concurrent=concurrent)
             self._exits.callback(router.unload)
             if not loading:
-                router.attach(_ATTACHED, agent_twin(agent))
+                router.attach(ATTACHED, agent_twin(agent))
             self._targets[concurrent, loading] = router
 
     def observe(self, case: Case) -> Observed:
         """Run a case; no hook of it stays behind."""
         loading = case.event in LOADING
         target = self._targets[case.hooks_concurrent, loading]
-        name = self._to_load(target) if loading else _ATTACHED
+        name = self._to_load(target) if loading else ATTACHED
         tape = Tape(self._states)
-        lasting, installed, per_call = self._hooks(case, tape, target)
+        lasting, own, per_call = self._hooks(case, tape, target)
         pair = _Pair(tape, sum(self._numbers), target)
         given: tuple[Any, ...] = (per_call,)
         if case.name == "pairs":
@@ -189,36 +189,32 @@ class Bench:
         elif case.name == "none added":
             given = (None, [])
         outcome: BaseException | None = None
-        with _process_wide(target, lasting):
-            target.add_hook(installed)
+        with _process_wide(target, lasting), installed(target, own):
             try:
                 for hooks in given:
                     copy_context().run(self._ask, target, name, hooks)
             except Exception as error:
                 outcome = error.with_traceback(None)  # which would hold the target
-            finally:
-                for hook in installed:
-                    target.remove_hook(hook)
         if outcome is not None and not case.event:
             raise outcome  # nothing was to fail here
-        first = tape.faults[0] if tape.faults else None
-        return Observed(case, tuple(tape.seen), self._numbers, outcome, first, tuple(pair.nested))
+        return Observed(
+            *(case, tuple(tape.seen), self._numbers, outcome, tape.first_fault),
+            tuple(pair.nested),
+        )
 
     def recorded(self) -> Trace:
         """One batch with all hooks in peace, as a trace: what its picture is made of."""
         target = self._targets[False, False]
         tape, recorder = Tape(self._states), TraceRecorder()
-        lasting, installed, per_call = self._hooks(Case("lists"), tape, target)
-        for hook in (*lasting, *installed, *per_call):
-            hook.__class__ = type(hook.name, (Watch,), {})  # traces name hooks by their class
-        with _process_wide(target, lasting):
-            target.add_hook(installed)
-            try:
-                with Listening(recorder, target, "predict_batch", per_call) as listening:
-                    self._ask(target, _ATTACHED, **listening.hooks)
-            finally:
-                for hook in installed:
-                    target.remove_hook(hook)
+        lasting, own, per_call = self._hooks(Case("lists"), tape, target)
+        for hook in (*lasting, *own, *per_call):
+            hook.__class__ = type(hook.name, (Witness,), {})  # traces name hooks by their class
+        with (
+            _process_wide(target, lasting),
+            installed(target, own),
+            Listening(recorder, target, "predict_batch", per_call) as listening,
+        ):
+            self._ask(target, ATTACHED, **listening.hooks)
         return recorder.trace
 
     def _to_load(self, router: Any) -> str:
@@ -227,10 +223,10 @@ class Bench:
             router.load(self._names[0])
         return next(name for name in self._names if name not in router.loaded)
 
-    def _hooks(self, case: Case, tape: Tape, target: Any) -> list[list[Watch]]:
+    def _hooks(self, case: Case, tape: Tape, target: Any) -> list[list[Witness]]:
         n, last = sum(self._numbers), len(self._states) - 1
         places = iter(range(n))
-        found: list[list[Watch]] = []
+        found: list[list[Witness]] = []
         for origin, size in zip(ORIGINS, self._numbers, strict=True):
             found.append([])
             for i in range(size):
@@ -242,15 +238,12 @@ class Bench:
                 if case.event == "on_error" and place == n - 1:
                     # Something has to fail before an on_error hook can.
                     raises.append(("on_predict_start", last if self._routed else None))
-                found[-1].append(Watch(tape, f"{origin} {i + 1}", origin, place, target, raises))
+                found[-1].append(Witness(tape, f"{origin} {i + 1}", origin, place, target, raises))
         return found
 
     def _ask(self, target: Any, name: str, hooks: Any, **functions: Any) -> None:
-        if self._routed:
-            requests = [{"state": each, "questions": {}, "model": name} for each in self._states]
-            target.predict_batch(requests, hooks=hooks, **functions)
-        else:
-            target.predict_batch(self._states, {}, hooks=hooks, **functions)
+        models = [name] * len(self._states)
+        ask(target, self._states, {}, models=models, hooks=hooks, **functions)
 
 
 @contextmanager

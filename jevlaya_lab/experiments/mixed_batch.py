@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jevlaya_lab.experiments.passes import Watch
+from jevlaya_lab.experiments.passes import Watch, totals
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.asking import language_for
 from jevlaya_lab.system_one.encoding import state_text
@@ -67,13 +67,7 @@ def mixed_batch(
             "runs": " ".join(map(str, runs)),
         }
         if watch.n_passes is not None:
-            passes = [each for k in runs for each in watch.runs[k].passes]
-            row |= {
-                "passes": len(passes),
-                "rows": sum(each.n_rows for each in passes),
-                "tokens": sum(each.n_tokens for each in passes),
-                "padding": sum(each.n_padding for each in passes),
-            }
+            row |= totals([each for k in runs for each in watch.runs[k].passes])
         rows.append(row)
     return rows
 

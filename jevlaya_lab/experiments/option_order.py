@@ -9,21 +9,21 @@ from typing import Annotated, Any, Final
 import pandas as pd
 
 from jevlaya_lab.contrib_hooks.option_order import OptionOrderProbe
-from jevlaya_lab.contrib_hooks.verdicts import answer_of, figure, verdict
+from jevlaya_lab.contrib_hooks.verdicts import answer_of, figure, shift, verdict
 from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
 from jevlaya_lab.experiments.renaming import RENAMINGS, renamed
 from jevlaya_lab.experiments.result import Claim, ExperimentResult
 from jevlaya_lab.experiments.steps import Progress, steps
+from jevlaya_lab.experiments.tables import COUNT, FLAG, NUMBER, TEXT, table
 from jevlaya_lab.experiments.texts import (
     describe_questions,
     describe_states,
+    given_or_tickets,
     questions_about_tickets,
-    tickets,
 )
-from jevlaya_lab.experiments.whom import ask, check_hooked, describe, typed
+from jevlaya_lab.experiments.whom import ask, asked_of, describe
 from jevlaya_lab.system_one.events import BaseHook
-from jevlaya_lab.system_one.router import Router
 from jevlaya_lab.views.charts import bar_chart, stack
 from jevlaya_lab.views.layout import Layout
 
@@ -32,19 +32,18 @@ __all__ = ["OptionOrderResult", "run"]
 ORDER: Final = "order"
 _PER_STEP: Final = 6
 _LAST_DIGITS: Final = 1e-3
-_TEXT: Final = pd.StringDtype("python")
 _DTYPES: Final[dict[str, Any]] = {
-    "state": pd.Int64Dtype(),
-    "model": _TEXT,
-    "question": _TEXT,
+    "state": COUNT,
+    "model": TEXT,
+    "question": TEXT,
     "type": pd.CategoricalDtype(["choice", "score", "noul"]),
     "change": pd.CategoricalDtype([ORDER, *RENAMINGS]),
-    "n_asked": pd.Int64Dtype(),
-    "answer": _TEXT,
-    "others": _TEXT,
-    "agreement": "float64",
-    "stable": pd.BooleanDtype(),
-    "shift": "float64",
+    "n_asked": COUNT,
+    "answer": TEXT,
+    "others": TEXT,
+    "agreement": NUMBER,
+    "stable": FLAG,
+    "shift": NUMBER,
 }
 
 
@@ -72,24 +71,21 @@ class OptionOrderResult(ExperimentResult):
     def layout(self) -> Layout:
         """Agreement and largest shift by question."""
         rows = self.by_question()
+        common: dict[str, Any] = {"x": "question", "by": "change", "x_label": ""}
         return stack(
             bar_chart(
                 rows.assign(percent=(rows["agreement"] * 100).round()),
-                x="question",
                 y="percent",
-                by="change",
                 title="Same answer under other orders and names",
                 y_label="agreement, %",
-                x_label="",
+                **common,
             ),
             bar_chart(
                 rows,
-                x="question",
                 y="max_shift",
-                by="change",
                 title="Largest shift",
                 y_label="probability, or levels of a score",
-                x_label="",
+                **common,
             ),
             title=f"Options on {self.parameters['agent']}",
         )
@@ -135,15 +131,13 @@ def run(
     Returns:
         The result.
     """
-    target = Router() if agent is None else agent
-    check_hooked(target, "option_order")
+    target = asked_of(agent, "option_order")
     asked = questions_about_tickets() if questions is None else questions
-    texts = [each.text for each in tickets(n, seed=seed)] if states is None else list(states)
+    texts = given_or_tickets(states, n, seed)
     variants = {name: renamed(asked, name) for name in dict.fromkeys(renamings)}
     rows: list[dict[str, Any]] = []
     n_failed = n_moved = 0
-    starts = range(0, len(texts), _PER_STEP)
-    for start in steps(starts, progress, lambda i: f"states from {i}"):
+    for start in steps(range(0, len(texts), _PER_STEP), progress, lambda i: f"states from {i}"):
         part = texts[start : start + _PER_STEP]
         probe, look = OptionOrderProbe(n_orders, seed=seed), _States()
         plain = ask(target, part, asked)
@@ -172,7 +166,7 @@ def run(
             if other:
                 found = ask(target, part, other)
                 rows += _renamed_rows(name, start, plain, found, names)
-    frame = typed(rows, _DTYPES).sort_values(["state", "question", "change"], ignore_index=True)
+    frame = table(rows, _DTYPES).sort_values(["state", "question", "change"], ignore_index=True)
     return OptionOrderResult(
         name="option_order",
         hypothesis="Answers follow what the options mean, not their order or their names.",
@@ -251,7 +245,6 @@ def _renamed_rows(
             given, other = verdict(one), verdict(two)
             if given is None:
                 continue
-            was, now = figure(one, given), figure(two, given)
             rows.append(
                 {
                     "state": start + i,
@@ -264,7 +257,7 @@ def _renamed_rows(
                     "others": "" if other == given else str(other),
                     "agreement": float(other == given),
                     "stable": other == given,
-                    "shift": abs(was - now) if was is not None and now is not None else None,
+                    "shift": shift(one, two),
                 }
             )
     return rows
@@ -299,8 +292,8 @@ def _claims(
         claims.append(Claim(text, bool(rows["stable"].mean() >= least), f"Stable: {seen}."))
     order = frame[frame["change"] == ORDER]
     text = f"No order moves a probability or a score by more than {tolerance:g}."
-    shift = order["shift"].max()
-    held = None if order.empty or n_failed else bool(shift <= tolerance)
-    seen = f"Largest shift {shift:.2g} over {int(order['n_asked'].sum())} orders.{failed}"
+    largest = order["shift"].max()
+    held = None if order.empty or n_failed else bool(largest <= tolerance)
+    seen = f"Largest shift {largest:.2g} over {int(order['n_asked'].sum())} orders.{failed}"
     claims.append(Claim(text, held, seen if not order.empty else f"No order was asked.{failed}"))
     return tuple(claims)

@@ -7,6 +7,7 @@ itself is listened to: a torch module calls whoever asks for it.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.events import BaseHook
 from jevlaya_lab.system_one.hooks import HookRegistry
 
-__all__ = ["AgentRun", "Pass", "Watch"]
+__all__ = ["AgentRun", "Pass", "Watch", "totals"]
 
 _CURRENT: Final[ContextVar[Watch | None]] = ContextVar("jevlaya_experiment_watch", default=None)
 
@@ -28,6 +29,16 @@ class Pass(NamedTuple):
     n_tokens: int
     n_padding: int
     elapsed_ms: float | None = None
+
+
+def totals(passes: Collection[Pass]) -> dict[str, int]:
+    """How many ``passes`` these are, and their ``rows``, ``tokens`` and ``padding``."""
+    return {
+        "passes": len(passes),
+        "rows": sum(each.n_rows for each in passes),
+        "tokens": sum(each.n_tokens for each in passes),
+        "padding": sum(each.n_padding for each in passes),
+    }
 
 
 @dataclass
@@ -45,11 +56,6 @@ class AgentRun:
     def n_passes(self) -> int:
         """Forward passes over states."""
         return len(self.passes)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in all of them."""
-        return sum(each.n_rows for each in self.passes)
 
 
 class Watch:

@@ -19,6 +19,7 @@ from jevlaya_lab.system_one.hooks import HookRegistry
 from jevlaya_lab.system_one.router import Router
 
 __all__ = [
+    "ATTACHED",
     "agent_twin",
     "check_target",
     "described",
@@ -27,6 +28,9 @@ __all__ = [
     "loadable",
     "one_agent",
 ]
+
+ATTACHED: Final = "experiment"
+"""Name under which a twin is attached to a fresh router."""
 
 _OF_A_ROUTER: Final = ("route", "load", "unload", "attach", "register", "add_hook", "remove_hook")
 _OF_AN_AGENT: Final = ("predict_batch", "add_hook", "remove_hook")

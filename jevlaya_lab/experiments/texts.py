@@ -31,6 +31,7 @@ __all__ = [
     "check_states",
     "describe_questions",
     "describe_states",
+    "given_or_tickets",
     "questions_about_tickets",
     "tickets",
 ]
@@ -67,6 +68,11 @@ def tickets(n: int = N_TICKETS, *, seed: int = 0, language: str | None = None) -
     if not 0 <= n <= len(found):
         raise InvalidOption(f"there are {len(found)} tickets to choose from, {n} were asked for")
     return random.Random(seed).sample(found, n)
+
+
+def given_or_tickets(states: list[Any] | None, n: int, seed: int) -> list[Any]:
+    """The states that were given, or where none were the texts of so many tickets."""
+    return [each.text for each in tickets(n, seed=seed)] if states is None else list(states)
 
 
 def questions_about_tickets() -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.system_one.errors import JevlayaError
 from jevlaya_lab.system_one.events import EVENTS
 
-__all__ = ["ORIGINS", "InjectedFault", "Seen", "Tape", "Watch"]
+__all__ = ["ORIGINS", "InjectedFault", "Seen", "Tape", "Witness", "installed"]
 
 ORIGINS: Final = ("default", "installed", "call")
 
@@ -73,12 +74,17 @@ class Tape:
             self.faults.append(error)
         return error
 
+    @property
+    def first_fault(self) -> BaseException | None:
+        """What was raised on purpose first; ``None`` where nothing was."""
+        return self.faults[0] if self.faults else None
+
     def request_of(self, ctx: Any) -> int | None:
         """Number of the request that a context is of."""
         states = ctx.states if isinstance(ctx.states, (list, tuple)) else []
         return next((i for i, each in enumerate(self._states) if [each] == list(states)), None)
 
-    def note(self, event: str, ctx: Any, hook: Watch, raised: bool) -> None:
+    def note(self, event: str, ctx: Any, hook: Witness, raised: bool) -> None:
         """Write one event down."""
         decision = ctx.decision if isinstance(ctx.decision, dict) else {}
         with self._lock:
@@ -97,13 +103,13 @@ class Tape:
                     ctx.model or decision.get("model"),
                     run,
                     None if ctx.error is None else type(ctx.error).__name__,
-                    bool(self.faults) and ctx.error is self.faults[0],
+                    bool(self.faults) and ctx.error is self.first_fault,
                     raised,
                 )
             )
 
 
-class Watch:
+class Witness:
     """A hook for all events that notes each one.
 
     Args:
@@ -142,7 +148,7 @@ class Watch:
 
 
 def _method(event: str) -> Any:
-    def listen(self: Watch, ctx: Any) -> None:
+    def listen(self: Witness, ctx: Any) -> None:
         self.hear(event, ctx)
 
     listen.__name__ = event
@@ -150,4 +156,15 @@ def _method(event: str) -> Any:
 
 
 for _event in EVENTS:
-    setattr(Watch, _event, _method(_event))
+    setattr(Witness, _event, _method(_event))
+
+
+@contextmanager
+def installed(target: Any, hooks: Sequence[Any]) -> Iterator[None]:
+    """Hooks of an agent or router for the time of the block."""
+    target.add_hook(hooks)
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            target.remove_hook(hook)

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-import pandas as pd
-
 from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidInput
+from jevlaya_lab.system_one.router import Router
 
-__all__ = ["ask", "check_hooked", "describe", "typed"]
+__all__ = ["ask", "asked_of", "describe"]
 
 
-def check_hooked(target: Any, name: str) -> None:
-    """Refuse what hooks cannot be put into, before anything is asked of it.
+def asked_of(agent: Any, name: str) -> Any:
+    """The agent or router that was given, or a ``Router()`` where none was.
 
     Raises:
-        InvalidInput: Saying what the experiment needs.
+        InvalidInput: Hooks cannot be put into it, which the experiment of that name needs.
     """
+    target = Router() if agent is None else agent
     if not (hasattr(target, "add_hook") and hasattr(target, "remove_hook")):
         raise InvalidInput(
             f"{name} watches with hooks, and {type(target).__name__} takes none; give an Agent or "
             "a Router of this package or of laya, or attach this one to a Router"
         )
+    return target
 
 
 def ask(
@@ -32,6 +33,7 @@ def ask(
     states: Sequence[Any],
     questions: Mapping[Any, Any],
     *,
+    models: Sequence[str | None] | None = None,
     of_request: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
@@ -41,6 +43,7 @@ def ask(
         target: The agent or router.
         states: What about.
         questions: What is asked.
+        models: For each state the checkpoint that a router is told; ``None`` lets it decide.
         of_request: Options that a router takes with each request, such as budgets.
         **options: Those of the call.
     """
@@ -50,7 +53,16 @@ def ask(
             list(states), questions, **extra, **options
         )
         return found
-    requests = [{"state": state, "questions": questions, **extra} for state in states]
+    told = [None] * len(states) if models is None else models
+    requests = [
+        {
+            "state": state,
+            "questions": questions,
+            **({} if name is None else {"model": name}),
+            **extra,
+        }
+        for state, name in zip(states, told, strict=True)
+    ]
     found = target.predict_batch(requests, **options)
     return found
 
@@ -70,14 +82,3 @@ def describe(agent: Any) -> str:
         return f"{found}, version {metadata.version(package)}"
     except metadata.PackageNotFoundError:
         return found
-
-
-def typed(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, Any]) -> pd.DataFrame:
-    """A frame with these columns in this order and of these kinds; what is left out is missing."""
-    listed = list(rows)
-    columns: dict[str, Any] = {
-        name: pd.array([row.get(name) for row in listed], dtype=dtype)
-        for name, dtype in dtypes.items()
-    }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame

@@ -1,7 +1,8 @@
-"""Which device a network runs on."""
+"""Which device a network runs on, and how many cores there are for it."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ from jevlaya_lab.system_one.errors import InvalidOption
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["choose_device", "out_of_memory"]
+__all__ = ["choose_device", "out_of_memory", "usable_cores"]
 
 _PREFERENCE: Final = ("cuda", "mps", "xpu", "cpu")
 _MEMORY_WORDS: Final = ("out of memory", "can't allocate memory", "not enough memory")
@@ -66,6 +67,13 @@ def out_of_memory(error: BaseException) -> bool:
         or "MemoryError" in names
         or ("RuntimeError" in names and any(words in text for words in _MEMORY_WORDS))
     )
+
+
+def usable_cores() -> int:
+    """How many cores this process may use, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _available(kind: str, index: int | None) -> bool:

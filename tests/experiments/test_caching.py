@@ -10,7 +10,7 @@ from fakes import make_agent
 
 from jevlaya_lab import Choice, Router
 from jevlaya_lab.contrib_hooks import ExactCache
-from jevlaya_lab.experiments import caching
+from jevlaya_lab.experiments import caching, whom
 from jevlaya_lab.system_one import answering
 from jevlaya_lab.system_one import router as router_module
 from jevlaya_lab.system_one.errors import InvalidInput
@@ -39,7 +39,7 @@ class Never:
 @pytest.fixture
 def own(monkeypatch):
     """``agent=None``, with checkpoints that answer at once."""
-    monkeypatch.setattr(caching, "Router", InstantRouter)
+    monkeypatch.setattr(whom, "Router", InstantRouter)
 
 
 def run(agent=None, **options):
