@@ -43,8 +43,8 @@ class ColdStartResult(ExperimentResult):
             title="Cold start against preload",
             subtitle=f"{self.parameters['n_callers']} callers at once, median of "
             f"{self.parameters['rounds']} rounds; the load itself took "
-            f"{self.frame['load_ms'].median():.0f} ms",
-            x_label="",
+            f"{self.frame.loc[self.frame['mode'] == 'lazy', 'load_ms'].median():.0f} ms",
+            x_label="provider",
             y_label="a call, ms",
         )
 

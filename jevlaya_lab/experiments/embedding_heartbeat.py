@@ -53,7 +53,7 @@ class HeartbeatResult(ExperimentResult):
             title="How late the event loop is while texts are embedded",
             subtitle=f"{self.parameters['n_texts']} texts, a beat every "
             f"{self.parameters['every_ms']:g} ms, median of {self.parameters['rounds']} rounds",
-            x_label="",
+            x_label="how they are embedded",
             y_label="late, ms",
         )
 

@@ -42,8 +42,10 @@ class MicroBatchingResult(ExperimentResult):
         shown["n_callers"] = shown["n_callers"].astype(str)
         common: dict[str, Any] = {"x": "n_callers", "by": "mode", "x_label": "callers at once"}
         return stack(
-            bar_chart(shown, y="texts_per_s", title="Texts per second", y_label="", **common),
-            bar_chart(shown, y="per_pass", title="Texts per forward pass", y_label="", **common),
+            bar_chart(
+                shown, y="texts_per_s", title="Throughput", y_label="texts per second", **common
+            ),
+            bar_chart(shown, y="per_pass", title="Sharing", y_label="texts per pass", **common),
             title="Micro-batching of single texts",
         )
 
@@ -126,7 +128,7 @@ def run(
     frame = pd.DataFrame(rows).astype({"mode": "string"})
     return MicroBatchingResult(
         name="embedding_micro_batching",
-        hypothesis="Texts that wait anyway share passes, a single caller loses nothing, and the "
+        hypothesis="Texts that wait anyway share passes, a single caller waits for nobody, and the "
         "vectors stay the same.",
         claims=_claims(frame),
         frame=frame,

@@ -52,13 +52,21 @@ class TimeoutsResult(ExperimentResult):
         parameters = self.parameters
         return stack(
             line_chart(
-                long,
+                long[long["what"] != "waiting"],
                 x="t_ms",
                 y="n",
                 by="what",
-                title="Over time",
+                title="Encodes that run, and threads",
                 subtitle=f"{parameters['n_callers']} callers, at most {parameters['limit']} "
                 f"encodes at once of {parameters['encode_ms']:g} ms each",
+                x_label="ms since the storm began",
+                y_label="how many",
+            ),
+            line_chart(
+                long[long["what"] == "waiting"],
+                x="t_ms",
+                y="n",
+                title="Calls that wait",
                 x_label="ms since the storm began",
                 y_label="how many",
             ),
@@ -67,7 +75,7 @@ class TimeoutsResult(ExperimentResult):
                 x="outcome",
                 y="count",
                 title="How the callers ended",
-                x_label="",
+                x_label="outcome",
                 y_label="callers",
             ),
             title="A storm of timeouts and cancellations",

@@ -169,7 +169,7 @@ def test_a_committed_notebook_runs_and_its_widgets_answer(open_notebook):
     notebook = open_notebook(committed="02_lifecycle")
     cells = notebook.page.locator(".jp-CodeCell")
     explorer = cells.filter(has_text="routed.explorer()").locator(".jp-Cell-outputWrapper")
-    playground = cells.filter(has_text="lab.playground(").locator(".jp-Cell-outputWrapper")
+    playground = cells.filter(has_text="playground(questions").locator(".jp-Cell-outputWrapper")
     explorer.scroll_into_view_if_needed()
     first = notebook.picture(explorer)
     explorer.locator("button", has_text="load").first.click()
