@@ -299,3 +299,51 @@ def test_a_lab_examines_without_asking_anything():
 
     assert result.held is True
     assert len(lab.trace.runs) == 0
+
+
+class MixesRunsInASlot:
+    __slots__ = ("opened", "run")
+
+    def __init__(self):
+        self.opened = {}
+
+    def on_predict_start(self, ctx):
+        self.run = ctx.run_id
+        self.opened[ctx.run_id] = True
+
+    def on_predict_end(self, ctx):
+        self.opened.pop(self.run, None)
+
+
+class AnswersForEveryName:
+    __slots__ = ("count",)
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+    def on_predict_start(self, ctx):
+        self.count = 1
+
+
+class HidesItsDict:
+    @property
+    def __dict__(self):
+        raise LookupError("not shown")
+
+    def on_predict_start(self, ctx):
+        pass
+
+
+def test_slots_are_watched_as_other_attributes_are():
+    result = examined(MixesRunsInASlot)
+
+    assert "run is set at the start of each run" in evidence(result, "mixes runs")
+    assert {"mixes runs", "leaves entries"} <= set(result.found)
+
+
+@pytest.mark.parametrize("hook", [AnswersForEveryName, AnswersForEveryName(), HidesItsDict()])
+def test_a_hook_whose_attributes_cannot_be_listed_is_examined(hook):
+    result = examined(hook)
+
+    assert result.found == ()
+    assert result.held is True, result.summary()
