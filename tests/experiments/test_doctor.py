@@ -347,3 +347,25 @@ def test_a_hook_whose_attributes_cannot_be_listed_is_examined(hook):
 
     assert result.found == ()
     assert result.held is True, result.summary()
+
+
+def test_what_would_end_a_thread_is_told():
+    class ExitsInThreads(BaseHook):
+        def on_predict_end(self, ctx):
+            if re.fullmatch(r"jevlaya-doctor-\d+", threading.current_thread().name):
+                raise SystemExit(3)
+
+    result = examined(ExitsInThreads)
+
+    assert "24 of 24 calls raise in threads, such as SystemExit: 3" in evidence(result, "threads")
+
+
+def test_what_a_thread_keeps_for_itself_is_not_lost():
+    class CountsByThread(BaseHook):
+        def __init__(self):
+            self.own = threading.local()
+
+        def on_predict_start(self, ctx):
+            self.own.n = getattr(self.own, "n", 0) + 1
+
+    assert examined(CountsByThread).found == ()

@@ -99,7 +99,7 @@ def _round(hook: Any, caller: Caller, part: int, n_threads: int, timeout_s: floa
             # The same states in every round of fresh hooks; of the same hook other ones.
             result = one.predict(caller.text(1000 * part + number), questions)
             answers[number] = result.get("answers")
-        except Exception as error:  # reported
+        except BaseException as error:  # reported, also what would end the thread
             errors.append(f"{type(error).__name__}: {error}".rstrip(": "))
 
     if n_threads:

@@ -111,6 +111,8 @@ def _add(found: Counter[str], path: str, value: Any, depth: int) -> None:
     if isinstance(value, int):
         found[path] += value
         return
+    if isinstance(value, threading.local):
+        return  # what is in it is this thread's alone
     if depth == 0 or isinstance(value, (str, bytes, float, type)) or value is None:
         return
     if hasattr(type(value), "__len__") and path:
