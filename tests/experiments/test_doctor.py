@@ -7,6 +7,7 @@ import random
 import re
 import runpy
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -369,3 +370,18 @@ def test_what_a_thread_keeps_for_itself_is_not_lost():
             self.own.n = getattr(self.own, "n", 0) + 1
 
     assert examined(CountsByThread).found == ()
+
+
+def test_a_context_variable_that_has_its_value_again_is_no_finding():
+    stack = ContextVar("stack", default=())
+
+    class Stacks(BaseHook):
+        def on_predict_start(self, ctx):
+            stack.set((*stack.get(), ctx.run_id))
+
+        def on_predict_end(self, ctx):
+            stack.set(stack.get()[:-1])
+
+    assert examined(Stacks).found == ()
+    stack.set(("mine", "other"))
+    assert examined(Stacks).found == ()
