@@ -7,6 +7,7 @@ import random
 import re
 import runpy
 import threading
+import time
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fakes import QUESTIONS, make_agent, promptly
 from jevlaya_lab import BaseHook, Lab, contrib_hooks, default_hooks
 from jevlaya_lab.experiments.doctor import CHECKS, Examination, examine
 from jevlaya_lab.frames import read_csv
+from jevlaya_lab.system_one import language
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 
 PAIRS = [
@@ -385,3 +387,16 @@ def test_a_context_variable_that_has_its_value_again_is_no_finding():
     assert examined(Stacks).found == ()
     stack.set(("mine", "other"))
     assert examined(Stacks).found == ()
+
+
+def test_what_the_first_call_of_all_loads_is_no_hang(monkeypatch):
+    load = language._load
+
+    def slowly(script):
+        time.sleep(1.5)
+        return load(script)
+
+    monkeypatch.setattr(language, "_models", {})
+    monkeypatch.setattr(language, "_load", slowly)
+
+    assert "calls back" not in examined(faulty.Quick).found
