@@ -16,6 +16,7 @@ from experiments import faulty_hooks as faulty
 from fakes import QUESTIONS, make_agent, promptly
 
 from jevlaya_lab import BaseHook, Lab, contrib_hooks, default_hooks
+from jevlaya_lab.embedding import EmbeddingGenerator, InlineHashingEmbedding
 from jevlaya_lab.experiments.doctor import CHECKS, Examination, examine
 from jevlaya_lab.frames import read_csv
 from jevlaya_lab.system_one import language
@@ -108,6 +109,9 @@ def ready_made(folder: Path) -> dict:
         "LatencyMetrics": contrib_hooks.LatencyMetrics,
         "TokenBudgetGuard": lambda: contrib_hooks.TokenBudgetGuard(500),
         "OptionOrderProbe": contrib_hooks.OptionOrderProbe,
+        "SemanticCache": lambda: contrib_hooks.SemanticCache(
+            EmbeddingGenerator(InlineHashingEmbedding())
+        ),
         "Cache": cache["Cache"],
         "Redact": redact["Redact"],
         "Flag": redact["Flag"],
