@@ -235,7 +235,10 @@ def _all(rule: str, text: str, good: Any, what: str, more: str = "") -> Claim:
 
 def _across_calls(frame: pd.DataFrame, bypassed: str) -> Claim:
     earlier = (frame["round"] == "loop") & frame.duplicated(["round", "text"])
-    asked_before = frame[earlier | frame["round"].isin(["loop again", "batch again"])]
+    again = earlier | frame["round"].isin(["loop again", "batch again"])
+    # A checkpoint that was evicted meanwhile is another agent, whose answers are its own.
+    first = frame.groupby(["text", "agent"], dropna=False)["call"].transform("min")
+    asked_before = frame[again & (frame["call"] > first)]
     return _all(
         "L-22",
         "What an earlier call had asked is a hit.",

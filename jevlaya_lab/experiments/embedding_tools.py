@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import statistics
 import threading
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -71,6 +71,7 @@ def run_alone(work: Coroutine[Any, Any, T]) -> T:
     failed: list[BaseException] = []
     task: asyncio.Task[T] | None = None
     loop = asyncio.new_event_loop()
+    ended = threading.Event()  # an interrupted join takes the thread for ended, and waits no more
 
     async def main() -> T:
         nonlocal task
@@ -83,24 +84,35 @@ def run_alone(work: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:  # raised again by the caller's thread
             failed.append(error)
         finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
+            try:
+                loop.run_until_complete(_leave_none(asyncio.all_tasks(loop)))
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.run_until_complete(loop.shutdown_default_executor())
+            finally:
+                loop.close()
+                ended.set()
 
     thread = threading.Thread(target=target, name="jevlaya-experiment", daemon=True)
     thread.start()
     try:
-        while thread.is_alive():
-            thread.join(0.2)
+        while not ended.wait(0.2):
+            pass
     except BaseException:
         with contextlib.suppress(RuntimeError):  # the loop may just have been closed
             if task is not None:
                 loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        ended.wait()
         raise
     if failed:
         raise failed[0]
     return found[0]
+
+
+async def _leave_none(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel what still runs, and wait until it has ended."""
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import getattr_static
 from types import FunctionType
@@ -91,11 +91,20 @@ def listed(value: Any) -> Sequence[Any]:
 
 def _entry(origin: str, hook: Any) -> Entry:
     kind = type(hook)
-    if kind not in _checked or not _NAMES.isdisjoint(getattr(hook, "__dict__", ())):
+    if kind not in _checked or not _NAMES.isdisjoint(_own_names(hook)):
         _check(hook)
         if all(type(getattr_static(kind, event, None)) in _PLAIN for event in EVENTS):
             _checked.add(kind)
     return Entry(hook, kind.__qualname__, origin)
+
+
+def _own_names(hook: Any) -> Iterable[str]:
+    """The names in a hook's own dict; a ``__getattr__`` that answers for all names has no say."""
+    try:
+        found: Iterable[str] = object.__getattribute__(hook, "__dict__")
+    except Exception:  # it has none, or does not show it
+        return ()
+    return found
 
 
 def _check(hook: Any) -> None:

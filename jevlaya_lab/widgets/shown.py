@@ -65,7 +65,10 @@ def notice(title: str, words: str) -> Picture:
 
 def error_text(error: BaseException) -> Markup:
     """An error as a line of text, with its type; it can be read without colours."""
-    words = " ".join(str(error).split())
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # an error of the user's own making
+        words = "its text cannot be read"
     return Markup(f"<b>{text(type(error).__name__)}</b>: {text(words, 2000)}")
 
 

@@ -722,3 +722,27 @@ def test_many_open_a_new_store_at_once(dsn: str) -> None:
             await store.aclose()
 
     run(work())
+
+
+@pytest.mark.parametrize("damage", ["NaN", "twice", "numbers"])
+def test_a_file_whose_rows_cannot_be_a_stores_is_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "vectors.npz"
+    run(filled(lambda: _memory(path))).save()
+    with np.load(path) as file:
+        arrays = dict(file)
+    said = json.loads(arrays["rows"].tobytes())
+    keys = said["keys"]
+    if damage == "NaN":
+        arrays["vectors"] = arrays["vectors"] * np.nan
+    else:
+        said["keys"] = [keys[0]] * len(keys) if damage == "twice" else list(range(len(keys)))
+    arrays["rows"] = np.frombuffer(json.dumps(said).encode(), np.uint8)
+    np.savez(path, **arrays)
+
+    with pytest.raises(FileInvalid, match="no file of a vector store"):
+        InMemoryVectorStore.load(path)
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileInvalid, match="no file of a vector store"):
+        InMemoryVectorStore.load(tmp_path)

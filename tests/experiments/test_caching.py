@@ -204,3 +204,12 @@ def test_the_exact_cache_is_the_callers_to_read(own):
 
     assert cache.stats.hits == (result.frame["outcome"] == "hit").sum()
     assert cache.stats.duplicates == (result.frame["outcome"] == "duplicate").sum()
+
+
+def test_what_is_evicted_between_two_calls_is_no_miss_of_the_cache():
+    result = caching.run(InstantRouter(max_loaded=1), n=2, progress=False)
+    frame = result.frame
+    later = frame[frame["round"].isin(["loop again", "batch again"])]
+
+    assert not later["skipped"].all()  # of agents that were built anew meanwhile
+    assert claim(result, "What an earlier call had asked").held is not False

@@ -9,6 +9,8 @@ import random
 import re
 import runpy
 import threading
+import time
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from fakes import QUESTIONS, make_agent, promptly
 from jevlaya_lab import BaseHook, InlineHashingEmbedding, Lab, contrib_hooks, default_hooks
 from jevlaya_lab.experiments.doctor import CHECKS, Examination, examine
 from jevlaya_lab.frames import read_csv
+from jevlaya_lab.system_one import language
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 
 PAIRS = [
@@ -376,3 +379,101 @@ def test_a_lab_examines_without_asking_anything():
 
     assert result.held is True
     assert len(lab.trace.runs) == 0
+
+
+class MixesRunsInASlot:
+    __slots__ = ("opened", "run")
+
+    def __init__(self):
+        self.opened = {}
+
+    def on_predict_start(self, ctx):
+        self.run = ctx.run_id
+        self.opened[ctx.run_id] = True
+
+    def on_predict_end(self, ctx):
+        self.opened.pop(self.run, None)
+
+
+class AnswersForEveryName:
+    __slots__ = ("count",)
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+    def on_predict_start(self, ctx):
+        self.count = 1
+
+
+class HidesItsDict:
+    @property
+    def __dict__(self):
+        raise LookupError("not shown")
+
+    def on_predict_start(self, ctx):
+        pass
+
+
+def test_slots_are_watched_as_other_attributes_are():
+    result = examined(MixesRunsInASlot)
+
+    assert "run is set at the start of each run" in evidence(result, "mixes runs")
+    assert {"mixes runs", "leaves entries"} <= set(result.found)
+
+
+@pytest.mark.parametrize("hook", [AnswersForEveryName, AnswersForEveryName(), HidesItsDict()])
+def test_a_hook_whose_attributes_cannot_be_listed_is_examined(hook):
+    result = examined(hook)
+
+    assert result.found == ()
+    assert result.held is True, result.summary()
+
+
+def test_what_would_end_a_thread_is_told():
+    class ExitsInThreads(BaseHook):
+        def on_predict_end(self, ctx):
+            if re.fullmatch(r"jevlaya-doctor-\d+", threading.current_thread().name):
+                raise SystemExit(3)
+
+    result = examined(ExitsInThreads)
+
+    assert "24 of 24 calls raise in threads, such as SystemExit: 3" in evidence(result, "threads")
+
+
+def test_what_a_thread_keeps_for_itself_is_not_lost():
+    class CountsByThread(BaseHook):
+        def __init__(self):
+            self.own = threading.local()
+
+        def on_predict_start(self, ctx):
+            self.own.n = getattr(self.own, "n", 0) + 1
+
+    assert examined(CountsByThread).found == ()
+
+
+def test_a_context_variable_that_has_its_value_again_is_no_finding():
+    stack = ContextVar("stack", default=())
+
+    class Stacks(BaseHook):
+        def on_predict_start(self, ctx):
+            stack.set((*stack.get(), ctx.run_id))
+
+        def on_predict_end(self, ctx):
+            stack.set(stack.get()[:-1])
+
+    assert examined(Stacks).found == ()
+    stack.set(("mine", "other"))
+    assert examined(Stacks).found == ()
+
+
+def test_what_the_first_call_of_all_loads_is_no_hang(monkeypatch):
+    load = language._load
+
+    def slowly(script):
+        time.sleep(1.5)
+        return load(script)
+
+    monkeypatch.setattr(language, "_models", {})
+    monkeypatch.setattr(language, "_load", slowly)
+
+    assert "calls back" not in examined(faulty.Quick).found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 import time
@@ -281,3 +282,28 @@ def test_a_loop_of_its_own_gives_back_what_happens():
     assert embedding_tools.run_alone(asyncio.sleep(0, 7)) == 7
     with pytest.raises(KeyError, match="x"):
         embedding_tools.run_alone(fail())
+
+
+def test_an_interrupt_waits_for_the_thread_and_leaves_no_task():
+    ended = []
+
+    async def aside():
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            ended.append("aside")
+
+    async def work():
+        task = asyncio.ensure_future(aside())
+        threading.Timer(0.3, _thread.interrupt_main).start()
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            time.sleep(0.5)  # as long as something native that cannot be cancelled
+            ended.append("work")
+        await task
+
+    with pytest.raises(KeyboardInterrupt):
+        embedding_tools.run_alone(work())
+
+    assert ended == ["work", "aside"]

@@ -835,3 +835,17 @@ def test_a_process_wide_hook_is_removed_wherever_it_stands() -> None:
     assert not remove_default_hook(first)
     assert remove_default_hook(print)
     assert default_hooks() == [second]
+
+
+def test_a_hook_that_answers_for_every_name_is_installed_more_than_once():
+    class Answers:
+        __slots__ = ()
+
+        def __getattr__(self, name):
+            return lambda *_: None
+
+        def on_predict_start(self, ctx):
+            pass
+
+    for _ in range(2):
+        make_agent(hooks=[Answers()]).predict("s", QUESTIONS)

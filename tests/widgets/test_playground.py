@@ -217,3 +217,18 @@ def test_the_checkpoint_of_a_router_can_be_chosen():
     playground._model.value = "mine"
     ask(playground)
     assert lab.trace.runs["routing_model"].dropna().unique().tolist() == ["mine"]
+
+
+def test_an_error_whose_text_cannot_be_read_is_shown_by_its_type(lab):
+    class Silent(Exception):
+        def __str__(self):
+            raise LookupError("no words")
+
+    class Fails:
+        def on_predict_start(self, ctx):
+            raise Silent
+
+    playground = ask(lab.playground(hooks=[Fails()]))
+
+    assert "Silent" in playground._said.value
+    assert playground.answers is None

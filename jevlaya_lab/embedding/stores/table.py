@@ -119,7 +119,14 @@ def read(path: Path) -> tuple[Table, Table | None]:
                 raise ValueError(f"its format is {arrays['format']}, {FORMAT} is due")
             current = _table_of(arrays, "")
             return current, _table_of(arrays, "staged_") if "staged_rows" in arrays else None
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as exc:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        IsADirectoryError,
+        zipfile.BadZipFile,
+    ) as exc:
         raise FileInvalid(
             f"{path} is no file of a vector store, or damaged ({exc}); make it anew from the texts"
         ) from exc
@@ -132,5 +139,9 @@ def _table_of(arrays: Any, prefix: str) -> Table:
     shape = (len(keys), identity.dimension)
     if vectors.shape != shape or not len(said["texts"]) == len(said["metadata"]) == len(keys):
         raise ValueError(f"vectors of shape {vectors.shape} for {shape}")
+    if not np.isfinite(vectors).all():
+        raise ValueError("its vectors hold NaN or infinity")
+    if not all(isinstance(key, str) for key in keys) or len(set(keys)) < len(keys):
+        raise ValueError("its keys are not texts, each once")
     rows = {key: i for i, key in enumerate(keys)}
     return Table(identity, vectors, rows, said["texts"], said["metadata"])

@@ -11,7 +11,7 @@ import random
 import socket
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 __all__ = ["Ambient"]
@@ -35,7 +35,7 @@ class Ambient:
         found += [
             f"context variable {variable.name!r}"
             for variable in {*now, *self._variables}
-            if now.get(variable, _GONE) is not self._variables.get(variable, _GONE)
+            if not _same(_value(variable, now), _value(variable, self._variables))
         ]
         return sorted(found)
 
@@ -99,7 +99,20 @@ def _read(read: Callable[[], Any]) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or bool(a == b)
+    try:
+        return a is b or bool(a == b)
+    except Exception:  # arrays and the like
+        return False
+
+
+def _value(variable: contextvars.ContextVar[Any], values: Mapping[Any, Any]) -> Any:
+    """What a variable gives where these are set: its default where it is not among them."""
+    if variable in values:
+        return values[variable]
+    try:
+        return contextvars.Context().run(variable.get)
+    except LookupError:
+        return _GONE
 
 
 def _variables() -> dict[contextvars.ContextVar[Any], Any]:

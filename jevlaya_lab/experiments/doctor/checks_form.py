@@ -7,7 +7,7 @@ from typing import Any
 
 from jevlaya_lab.experiments.doctor.checks_visits import shown
 from jevlaya_lab.experiments.doctor.names import meant
-from jevlaya_lab.experiments.doctor.patients import own_classes
+from jevlaya_lab.experiments.doctor.patients import attributes, own_classes
 from jevlaya_lab.experiments.doctor.probe import listens_to, said
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, Finding
 from jevlaya_lab.system_one.errors import InvalidHook
@@ -19,9 +19,7 @@ __all__ = ["form"]
 def form(hook: Any) -> Finding:
     """Whether methods are misspelt, or cannot take a context."""
     found = []
-    own = {name for kind in own_classes(hook) for name in vars(kind)} | set(
-        getattr(hook, "__dict__", ())
-    )
+    own = {name for kind in own_classes(hook) for name in vars(kind)} | set(attributes(hook))
     for name in sorted(own):
         event = meant(name)
         static = inspect.getattr_static(hook, name, None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from jevlaya_lab.experiments.doctor.checks_visits import shown
+from jevlaya_lab.experiments.doctor.patients import slots_of
 from jevlaya_lab.experiments.doctor.probe import Probe
 from jevlaya_lab.experiments.doctor.report import FOUND, OK, UNKNOWN, Finding
 from jevlaya_lab.experiments.doctor.situations import Caller, router
@@ -17,7 +19,8 @@ def mixing(hook: Any, caller: Caller) -> Finding:
     log = _Log()
     kind = type(hook)
     try:
-        object.__setattr__(hook, "__class__", _watched(kind, log))  # also where it is frozen
+        watched = _watched(kind, log, frozenset(slots_of(hook)))
+        object.__setattr__(hook, "__class__", watched)  # also where it is frozen
     except Exception as error:  # a layout or a metaclass that does not let itself be extended
         return Finding("mixes runs", UNKNOWN, f"Its attributes cannot be watched: {error}.")
     try:
@@ -91,13 +94,17 @@ def _equal(a: Any, b: Any) -> bool:
         return False
 
 
-def _watched(kind: Any, log: _Log) -> Any:
+def _watched(kind: Any, log: _Log, slots: frozenset[str]) -> Any:
     """A subclass whose attributes are watched."""
 
     def __getattribute__(self: Any, name: str) -> Any:
         value = kind.__getattribute__(self, name)
-        if name != "__dict__" and name in object.__getattribute__(self, "__dict__"):
+        if name in slots:
             log.read(name, value)
+        elif not name.startswith("__"):
+            with suppress(Exception):  # where there are slots alone, or it does not show them
+                if name in object.__getattribute__(self, "__dict__"):
+                    log.read(name, value)
         return value
 
     def __setattr__(self: Any, name: str, value: Any) -> None:

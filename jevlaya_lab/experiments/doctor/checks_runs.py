@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from jevlaya_lab.experiments.doctor.checks_visits import shown
-from jevlaya_lab.experiments.doctor.patients import totals
+from jevlaya_lab.experiments.doctor.patients import attributes, totals
 from jevlaya_lab.experiments.doctor.probe import Note, Probe
 from jevlaya_lab.experiments.doctor.report import FOUND, NOT_ASKED, OK, UNKNOWN, Finding
 from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Caller, agent, router
@@ -78,7 +78,7 @@ class _Entries:
         if (event, when) != ("on_predict_start", "after"):
             return
         self.at_start = totals(self._hook)
-        for name, value in list(getattr(self._hook, "__dict__", {}).items()):
+        for name, value in attributes(self._hook).items():
             if not isinstance(value, (dict, set)):
                 continue
             number = id(ctx)

@@ -129,7 +129,7 @@ def _round(hook: Any, caller: Caller, part: int, n_threads: int, timeout_s: floa
         try:
             result = one.predict(caller.text(1000 * part + number), questions)
             answers[number] = result.get("answers")
-        except Exception as error:  # reported
+        except BaseException as error:  # reported, also what would end the thread
             errors.append(said(error))
 
     if n_threads:

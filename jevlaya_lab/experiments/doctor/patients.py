@@ -7,13 +7,14 @@ import inspect
 import sys
 import threading
 from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from typing import Any, Final
 
 from jevlaya_lab.experiments.doctor.names import meant
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.system_one.events import EVENTS
 
-__all__ = ["Patients", "own_classes", "totals"]
+__all__ = ["Patients", "attributes", "own_classes", "slots_of", "totals"]
 
 _LOCKS: Final = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 _HOLDERS: Final = (list, tuple, dict, set, deque)
@@ -88,13 +89,21 @@ def totals(hook: Any) -> dict[str, int]:
 
 def attributes(value: Any) -> dict[str, Any]:
     """The attributes that an object has of its own, in its dict or in slots."""
-    own = dict(getattr(value, "__dict__", {}))
+    try:
+        found = object.__getattribute__(value, "__dict__")  # a __getattr__ could answer anything
+    except Exception:  # it has none, or does not show it
+        found = None
+    own = dict(found) if isinstance(found, Mapping) else {}
+    return own | {name: getattr(value, name) for name in slots_of(value) if hasattr(value, name)}
+
+
+def slots_of(value: Any) -> list[str]:
+    """The names of an object's slots, set or not."""
+    found: list[str] = []
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                own[name] = getattr(value, name)
-    return own
+        found += (slots,) if isinstance(slots, str) else slots
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
 
 
 def _add(found: Counter[str], path: str, value: Any, depth: int) -> None:
@@ -103,6 +112,8 @@ def _add(found: Counter[str], path: str, value: Any, depth: int) -> None:
     if isinstance(value, int):
         found[path] += value
         return
+    if isinstance(value, threading.local):
+        return  # what is in it is this thread's alone
     if depth == 0 or isinstance(value, (str, bytes, float, type)) or value is None:
         return
     if hasattr(type(value), "__len__") and path:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from jevlaya_lab.experiments.watching import InjectedFault
 from jevlaya_lab.system_one.agent import Agent
+from jevlaya_lab.system_one.language import detect
 from jevlaya_lab.system_one.models import EncodedState, Prepared
 from jevlaya_lab.system_one.models.instant import InstantNetwork
 from jevlaya_lab.system_one.router import Router
@@ -47,6 +48,8 @@ class Caller:
         self._seed = seed
         self._questions = _QUESTIONS if questions is None else questions
         agent([]).predict_batch([], self._questions)
+        for number in range(15):  # the first of all calls reads tables; no hook is to blame for it
+            detect(self.text(number))
 
     def text(self, number: int) -> str:
         """The state of a number: no two are the same."""
