@@ -14,6 +14,7 @@ from jevlaya_lab.experiments.embedding_tools import check_model
 from jevlaya_lab.experiments.options import Parameter, checked, parameters_of
 from jevlaya_lab.experiments.result import ExperimentResult
 from jevlaya_lab.experiments.texts import check_hook, check_questions, check_states
+from jevlaya_lab.experiments.whom import as_it_was
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
 
 __all__ = ["NAMES", "Experiment", "experiment", "find"]
@@ -89,7 +90,8 @@ def experiment(title: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 _check_agent(agent)
             given = {name: _GIVEN[name](kwargs.pop(name, None)) for name in takes}
             values = checked(parameters, kwargs)
-            return function(agent, progress=progress, **given, **values)  # type: ignore[arg-type]
+            with as_it_was(agent):
+                return function(agent, progress=progress, **given, **values)  # type: ignore[arg-type]
 
         name = function.__module__.rpartition(".")[2]
         run.__dict__["experiment"] = Experiment(name, title, run, parameters, takes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
@@ -10,7 +11,7 @@ from jevlaya_lab.lab.asking import is_router
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.system_one.router import Router
 
-__all__ = ["ask", "asked_of", "describe"]
+__all__ = ["as_it_was", "ask", "asked_of", "describe"]
 
 
 def asked_of(agent: Any, name: str) -> Any:
@@ -26,6 +27,31 @@ def asked_of(agent: Any, name: str) -> Any:
             "a Router of this package or of laya, or attach this one to a Router"
         )
     return target
+
+
+@contextmanager
+def as_it_was(target: Any) -> Iterator[None]:
+    """A router that is asked itself: nothing it holds is evicted meanwhile, and nothing is added.
+
+    For the time of the block there is room for all checkpoints that it knows. An attached agent
+    that was evicted could not be built again.
+
+    Args:
+        target: What was given; an agent, and ``None``, are left alone.
+    """
+    if not all(hasattr(target, name) for name in ("loaded", "models", "max_loaded", "unload")):
+        yield
+        return
+    held, room = list(target.loaded), target.max_loaded
+    target.max_loaded = max(room, len({*held, *target.models}))
+    try:
+        yield
+    finally:
+        for name in [each for each in target.loaded if each not in held]:
+            target.unload(name)
+        for name in held:  # the least recent one first, so that their order is as before
+            target.load(name)
+        target.max_loaded = room
 
 
 def ask(

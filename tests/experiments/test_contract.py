@@ -252,3 +252,20 @@ def test_what_it_ran_on_is_named_with_its_version(folder):
 
     assert result.parameters["agent"].startswith("laya.Agent")
     assert result.parameters["agent"].endswith("version 0.4.15")
+
+
+@pytest.mark.checkpoint
+@pytest.mark.parametrize("name", ["batching", "budget", "caching", "option_order"])
+def test_attached_agents_of_a_full_router_stay_and_nothing_else_does(name):
+    router = Router(max_loaded=1)
+    agents = {each: make_agent() for each in ("mine", "english")}
+    for each, agent in agents.items():
+        router.attach(each, agent)
+    router.load("mine")
+    before = list(router.loaded)
+    small = {"budget": {"max_lens": [8], "head_max_lens": [8]}, "batching": {"batch_sizes": [1]}}
+    find(name).run(router, n=2, progress=False, **small.get(name, {}))
+
+    assert list(router.loaded) == before
+    assert router.max_loaded == 2
+    assert all(router.load(each) is agent for each, agent in agents.items())
