@@ -275,6 +275,56 @@ class LeavesAContextVariable(BaseHook):
         REQUEST.set(ctx.run_id)
 
 
+SETTINGS = {"mode": "as it was"}
+COUNTS: dict[str, int] = {}
+LEVEL = 0
+N_RUNS = 0
+SEEN: list[str] = []
+
+
+class LeavesASetting(BaseHook):
+    """One attribute for all runs: in a batch the last start finds what the first one has set."""
+
+    def on_predict_start(self, ctx: Any) -> None:
+        self.before, SETTINGS["mode"] = SETTINGS["mode"], "mine"
+
+    def on_predict_end(self, ctx: Any) -> None:
+        SETTINGS["mode"] = self.before
+
+
+class RestoresASetting(BaseHook):
+    def __init__(self) -> None:
+        self._before: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+    def on_predict_start(self, ctx: Any) -> None:
+        self._before[ctx], SETTINGS["mode"] = SETTINGS["mode"], "mine"
+
+    def on_predict_end(self, ctx: Any) -> None:
+        SETTINGS["mode"] = self._before.pop(ctx)
+
+
+class LeavesAGlobal(BaseHook):
+    def on_predict_start(self, ctx: Any) -> None:
+        global LEVEL
+        self.before, LEVEL = LEVEL, 10
+
+    def on_predict_end(self, ctx: Any) -> None:
+        global LEVEL
+        LEVEL = self.before
+
+
+class CountsInGlobals(BaseHook):
+    """What only grows is meant to stay."""
+
+    def on_predict_start(self, ctx: Any) -> None:
+        global N_RUNS
+        N_RUNS += 1
+        SEEN.append(ctx.run_id)
+
+    def on_predict_end(self, ctx: Any) -> None:
+        COUNTS[ctx.run_id] = len(SEEN)
+
+
 class Slow(BaseHook):
     def on_predict_end(self, ctx: Any) -> None:
         time.sleep(0.003)

@@ -10,6 +10,7 @@ import re
 import runpy
 import threading
 import time
+import types
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from experiments import faulty_hooks as faulty
 from fakes import QUESTIONS, make_agent, promptly
 
 from jevlaya_lab import BaseHook, InlineHashingEmbedding, Lab, contrib_hooks, default_hooks
-from jevlaya_lab.experiments.doctor import CHECKS, Examination, examine
+from jevlaya_lab.experiments.doctor import CHECKS, Examination, examine, situations
+from jevlaya_lab.experiments.doctor.visits import guarded
 from jevlaya_lab.frames import read_csv
 from jevlaya_lab.system_one import language
 from jevlaya_lab.system_one.errors import InvalidInput, InvalidOption
@@ -38,6 +40,8 @@ PAIRS = [
     ("sets and leaves", faulty.LeavesTheEnvironment, faulty.RestoresTheEnvironment),
     ("sets and leaves", faulty.DrawsFromTheSharedGenerator, faulty.DrawsFromItsOwn),
     ("sets and leaves", faulty.LeavesAContextVariable, faulty.Quick),
+    ("sets and leaves", faulty.LeavesASetting, faulty.RestoresASetting),
+    ("sets and leaves", faulty.LeavesAGlobal, faulty.CountsInGlobals),
     ("slow", faulty.Slow, faulty.Quick),
     ("raises", faulty.RaisesWithoutResults, faulty.LooksAtResults),
     ("raises", faulty.RaisesOnLoad, faulty.Quick),
@@ -180,7 +184,16 @@ def test_the_result_is_one_of_an_experiment(tmp_path):
         (faulty.CacheByLastKey, "batch cache", "of 5 requests got other answers"),
         (faulty.LeavesItsCount, "leaves entries", "running is 3, it was 0 (after 3 times a fail"),
         (faulty.LeavesEveryEntry, "leaves entries", "open holds entries of 39 runs that are over"),
-        (faulty.LeavesTheEnvironment, "sets and leaves", "Os.environ (in a batch; a failing batch"),
+        (
+            faulty.LeavesTheEnvironment,
+            "sets and leaves",
+            "Not put back: os.environ (in a batch; a failing batch",
+        ),
+        (
+            faulty.LeavesASetting,
+            "sets and leaves",
+            "SETTINGS['mode'] (in a batch; a failing batch).",
+        ),
         (faulty.RaisesOnLoad, "raises", "on_load IndexError: list index out of range (in a rout"),
         (faulty.RaisesOnLoad, "raises", "loads and evictions"),
         (faulty.KeepsContexts, "keeps contexts", "Alive of 60 contexts: 60; of 240: 240."),
@@ -190,10 +203,81 @@ def test_the_result_is_one_of_an_experiment(tmp_path):
         (faulty.LosesUsage, "results", "A result has no 'usage' (in a single call;"),
         (faulty.Appends, "slow", "Medians: on_predict_start"),
         (faulty.Quick, "blocks the loop", "no async method ran"),
+        (faulty.Quick, "threads", "24 calls in 6 threads; nothing of its own is counted."),
+        (faulty.CountsUnderALock, "threads", "; all of its 4 totals are as in one thread."),
+        (faulty.Quick, "mixes runs", "No start sets a value of its run."),
     ],
 )
 def test_the_evidence_says_what_was_seen(kind, check, text):
     assert text in evidence(examined(kind), check)
+
+
+def test_what_does_not_apply_holds_and_says_so():
+    result = examined(faulty.Quick)
+
+    verdicts = result.frame.set_index("check")["verdict"]
+    assert verdicts["blocks the loop"] == "does not apply"
+    claim = result.claims[list(CHECKS).index("blocks the loop")]
+    assert (claim.held, claim.evidence) == (True, "Does not apply: no async method ran.")
+
+
+def test_shared_things_are_found_in_cells_objects_and_modules_and_put_back():
+    class Options:
+        def __init__(self):
+            self.depth = 0
+
+    options, here, level = Options(), types.ModuleType("here"), 1
+    names: list[str] = ["a"]
+    here.MODE = "as it was"
+
+    class Sets(BaseHook):
+        def on_predict_start(self, ctx):
+            nonlocal level
+            self.before = options.depth, here.MODE, level, list(names)
+            options.depth, here.MODE, level = 7, "mine", 2
+            names.append("b")
+
+        def on_predict_end(self, ctx):
+            nonlocal level
+            options.depth, here.MODE, level, names[:] = self.before
+
+    told = evidence(examined(Sets), "sets and leaves")
+
+    for path in ("here.MODE", "level", "names", "options.depth"):
+        assert f"{path} (in a batch; a failing batch)" in told
+    assert (options.depth, here.MODE, level, names) == (0, "as it was", 1, ["a"])
+
+
+def test_a_slow_machine_is_no_hook_that_hangs(monkeypatch):
+    class Nothing:
+        def on_predict_start(self, ctx):
+            pass
+
+    def slowly(make):
+        def made(*args, **options):
+            time.sleep(0.15)
+            return make(*args, **options)
+
+        return made
+
+    monkeypatch.setattr(situations, "agent", slowly(situations.agent))
+    monkeypatch.setattr(situations, "router", slowly(situations.router))
+
+    result = examined(Nothing, timeout_s=0.05)
+
+    claim = result.claims[list(CHECKS).index("calls back")]
+    assert claim.held is not False
+    assert "raises" not in result.found
+
+
+def test_only_what_a_hook_is_at_all_the_while_counts_as_hanging():
+    def late():
+        time.sleep(0.5)
+
+    assert guarded(late, 0.02, lambda: None).is_late
+    assert not guarded(late, 0.02, lambda: None).is_hung
+    assert not guarded(late, 0.02, time.monotonic).is_hung
+    assert guarded(late, 0.02, lambda: 1.0).is_hung
 
 
 def test_what_hangs_is_told_by_situation_and_the_rest_is_still_examined():

@@ -30,7 +30,9 @@ def mixing(hook: Any, caller: Caller) -> Finding:
         log.current = None
         object.__setattr__(hook, "__class__", kind)
     if not log.mixed:
-        return Finding("mixes runs", OK, f"{log.n_written} values set at a start in a batch.")
+        n = log.n_written
+        text = f"Values set at starts of a batch: {n}; none is read by another run"
+        return Finding("mixes runs", OK, f"{text if n else 'No start sets a value of its run'}.")
     found = (
         f"{name} is set at the start of each run and read later; {n} of 4 runs of a batch read "
         "the value of another"

@@ -88,11 +88,11 @@ def threads(patients: Patients, caller: Caller, timeout_s: float) -> Finding:
             found.append(f"{wrong} of {n_calls} states get other answers than in one thread")
     if found:
         return Finding("threads", FOUND, f"{n_calls} calls: {shown(found)}.")
-    return Finding(
-        "threads",
-        OK,
-        f"{n_calls} calls in {_N_THREADS} threads, {len(_sure(alone))} totals as in one thread.",
+    n_sure = len(_sure(alone))
+    counted = {0: "nothing of its own is counted", 1: "its one total is as in one thread"}.get(
+        n_sure, f"all of its {n_sure} totals are as in one thread"
     )
+    return Finding("threads", OK, f"{n_calls} calls in {_N_THREADS} threads; {counted}.")
 
 
 def _sure(alone: Sequence[Round]) -> dict[str, int]:

@@ -30,7 +30,9 @@ def raises(visits: Sequence[Visit]) -> Finding:
             seen.setdefault(f"the call fails with {each.error}", []).append(each.situation)
     if not seen:
         n_calls = sum(len(each.notes) for each in visits)
-        return Finding("raises", OK, f"{n_calls} events in {len(visits)} situations.")
+        return Finding(
+            "raises", OK, f"{n_calls} events in {len(visits)} situations, and none raised."
+        )
     evidence = shown(f"{what} (in {shown(where)})" for what, where in seen.items()) + "."
     own = any(note.error and not note.refused for each in visits for note in each.notes)
     fails = any(each.error and not any(n.error for n in each.notes) for each in visits)
@@ -45,6 +47,14 @@ def calls_back(visits: Sequence[Visit], timeout_s: float) -> Finding:
     if hung:
         return Finding(
             "calls back", FOUND, f"Not back after {timeout_s:g} s: {shown(hung, most=8)}."
+        )
+    late = [each.situation for each in visits if each.is_late]
+    if late:
+        return Finding(
+            "calls back",
+            UNKNOWN,
+            f"Not back after {10 * timeout_s:g} s, and the hook was at nothing for long: "
+            f"{shown(late, most=8)}.",
         )
     return Finding("calls back", OK, f"{len(visits)} situations came back.")
 
@@ -62,8 +72,9 @@ def leaves(visits: Sequence[Visit]) -> Finding:
     """Whether something of the process stayed changed."""
     return _listed(
         "sets and leaves",
-        [(each.situation, each.ambient) for each in visits if not each.is_hung],
+        [(each.situation, each.ambient) for each in visits if each.is_back],
         "environment, generators, levels, filters and the caller's context are as before",
+        "not put back: ",
     )
 
 
@@ -76,7 +87,9 @@ def results(visits: Sequence[Visit]) -> Finding:
     )
 
 
-def _listed(check: str, seen: Sequence[tuple[str, Sequence[str]]], good: str) -> Finding:
+def _listed(
+    check: str, seen: Sequence[tuple[str, Sequence[str]]], good: str, lead: str = ""
+) -> Finding:
     if not seen:
         return Finding(check, UNKNOWN, "No situation came back.")
     where: dict[str, list[str]] = {}
@@ -85,7 +98,8 @@ def _listed(check: str, seen: Sequence[tuple[str, Sequence[str]]], good: str) ->
             where.setdefault(thing, []).append(situation)
     if not where:
         return Finding(check, OK, f"In {len(seen)} situations {good}.")
-    found = shown(f"{thing} (in {shown(places, most=3)})" for thing, places in where.items())
+    things = shown(f"{thing} (in {shown(places, most=3)})" for thing, places in where.items())
+    found = f"{lead}{things}"
     return Finding(check, FOUND, f"{found[:1].upper()}{found[1:]}.")
 
 

@@ -14,6 +14,7 @@ from jevlaya_lab.experiments.doctor.checks_threads import threads
 from jevlaya_lab.experiments.doctor.patients import Patients
 from jevlaya_lab.experiments.doctor.probe import Note
 from jevlaya_lab.experiments.doctor.report import CHECKS, FOUND, NOT_ASKED, OK, Finding
+from jevlaya_lab.experiments.doctor.shared import Shared
 from jevlaya_lab.experiments.doctor.situations import SITUATIONS, Caller, Situation
 from jevlaya_lab.experiments.doctor.visits import Outcome, Visit, guarded, visit
 from jevlaya_lab.system_one.events import EVENTS
@@ -48,6 +49,7 @@ class Course:
         self._caller = caller
         self._timeout_s = timeout_s
         self._slow_ms = slow_ms
+        self._shared = Shared(patients.maker)
         self._visits: list[Visit] = []
         self._findings: dict[str, Finding] = {}
         self._notes: list[Note] = []
@@ -90,16 +92,19 @@ class Course:
         return [(event, statistics.median(found)) for event, found in times.items() if found]
 
     def _visit(self, situation: Situation) -> None:
-        if sum(each.is_hung for each in self._visits) < _MOST_HANGS:
-            self._visits.append(visit(self.patients, situation, self._caller, self._timeout_s))
+        if sum(not each.is_back for each in self._visits) < _MOST_HANGS:
+            self._visits.append(
+                visit(self.patients, situation, self._caller, self._timeout_s, self._shared)
+            )
 
     def _check(self, name: str, check: Callable[[], Finding]) -> None:
-        back = {each.situation for each in self._visits if not each.is_hung}
+        back = {each.situation for each in self._visits if each.is_back}
         missing = [each for each in _NEEDS.get(name, ()) if each not in back]
         if missing:
             self._findings[name] = checks_runs.unknown(name, f"{missing[0]} does not come back")
             return
         outcome: Outcome[Finding] = guarded(check, 10 * self._timeout_s)
+        self._shared.restore()
         if outcome.value is not None:
             self._findings[name] = outcome.value
         else:

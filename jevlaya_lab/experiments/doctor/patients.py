@@ -14,7 +14,7 @@ from jevlaya_lab.experiments.doctor.names import meant
 from jevlaya_lab.system_one.errors import InvalidInput
 from jevlaya_lab.system_one.events import EVENTS
 
-__all__ = ["Patients", "attributes", "own_classes", "slots_of", "totals"]
+__all__ = ["Patients", "attributes", "is_plain", "own_classes", "slots_of", "totals"]
 
 _LOCKS: Final = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
 _HOLDERS: Final = (list, tuple, dict, set, deque)
@@ -46,6 +46,11 @@ class Patients:
             self.way = "itself" if self._made() is first else "made anew"
         else:
             self.way = "itself" if _copy(given) is None else "copies"
+
+    @property
+    def maker(self) -> Any:
+        """What makes the hooks; ``None`` where one was given."""
+        return self._given if self._makes else None
 
     def hook(self) -> Any:
         """The hook of the next situation."""
@@ -124,12 +129,12 @@ def _add(found: Counter[str], path: str, value: Any, depth: int) -> None:
     if isinstance(value, (dict, OrderedDict)):
         for item in list(value.values()):
             _add(found, f"{path}[...]", item, depth - 1)
-    elif not isinstance(value, (list, tuple, set, frozenset, deque)) and _is_plain(value):
+    elif not isinstance(value, (list, tuple, set, frozenset, deque)) and is_plain(value):
         for name, item in attributes(value).items():
             _add(found, f"{path}.{name}" if path else name, item, depth - 1)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether an object's attributes are its holder's own business: it is no agent or context."""
     module = type(value).__module__
     root = module.partition(".")[0]
@@ -177,6 +182,6 @@ def _fresh_locks(value: Any, memo: dict[int, Any], depth: int) -> None:
     if isinstance(value, _HOLDERS):
         for item in list(value.values() if isinstance(value, dict) else value)[:1000]:
             _fresh_locks(item, memo, depth - 1)
-    elif _is_plain(value):
+    elif is_plain(value):
         for item in attributes(value).values():
             _fresh_locks(item, memo, depth - 1)

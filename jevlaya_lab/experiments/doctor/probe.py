@@ -94,16 +94,16 @@ class Probe:
             if listens:
                 result = getattr(self.hook, event)(ctx)
         except BaseException as error:
+            self._open.pop(mark, None)
             self._note(event, began, error)
+            self._finish(ctx, event, had)
             raise
-        finally:
-            if not _to_await(result):
-                self._open.pop(mark, None)
-                self._finish(ctx, event, had)
         if _to_await(result):
             return _Awaited(result, partial(self._awaited, ctx, event, had, began, mark))
+        self._open.pop(mark, None)
         if listens:
             self._note(event, began)
+        self._finish(ctx, event, had)
         return None
 
     def _awaited(
