@@ -124,7 +124,8 @@ def calibration(
         n_bins: Bins of equal width between 0 and 1.
 
     Raises:
-        InvalidInput: The two do not fit, or the probabilities are not there.
+        InvalidInput: The two do not fit, no true value is an option, or the probabilities are not
+            there.
     """
     if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
         raise InvalidOption(f"n_bins must be a positive whole number, got {n_bins!r}")
@@ -147,6 +148,11 @@ def calibration(
     summaries, tables = [], []
     for name in questions:
         found = stated(answers, truth, name)
+        if len(found.p) and (found.target < 0).all():
+            raise InvalidInput(
+                f"question {name!r}: no true value is one of its options, which are "
+                f"{', '.join(repr(each) for each in found.options[:8])}; write them as these are"
+            )
         confidence, right, n = found.confidence, found.right, len(found.p)
         table = _reliability(confidence, right, n_bins)
         hit = (confidence >= 0.5) == right if found.kind == "noul" else right

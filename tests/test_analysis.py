@@ -247,3 +247,13 @@ def test_ids_that_begin_like_the_details_of_another_question_confuse_nothing(oth
             pd.testing.assert_frame_equal(
                 calibration(both, truth[name]).summary, calibration(alone, truth[name]).summary
             )
+
+
+def test_true_values_of_which_none_is_an_option_are_refused():
+    answers = Lab(make_agent()).predict(
+        ["a", "b"], {"team": Choice("?", ["billing", "shipping"])}, detail=True
+    )
+    with pytest.raises(InvalidInput, match="no true value is one of its options, which are 'bill"):
+        calibration(answers, pd.Series(["Billing", "Shipping"], name="team"))
+    some = calibration(answers, pd.Series(["billing", "other"], name="team"))
+    assert some.summary["n"].tolist() == [2]

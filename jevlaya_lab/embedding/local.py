@@ -31,7 +31,7 @@ from jevlaya_lab.system_one.devices import usable_cores
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.errors import InvalidOption
 
-__all__ = ["BoundedLocalEmbedding"]
+__all__ = ["TOKENS_PER_PASS", "BoundedLocalEmbedding"]
 
 TOKENS_PER_PASS: Final = {"cpu": 1024, "object": 4096}
 """Padded tokens of one forward pass, by device: on a CPU small ones fit its caches."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 import pandas as pd
 
-from jevlaya_lab.embedding.local import BoundedLocalEmbedding
+from jevlaya_lab.embedding.local import TOKENS_PER_PASS, BoundedLocalEmbedding
 from jevlaya_lab.experiments import embedding_tools as tools
 from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
@@ -84,9 +84,14 @@ def run(
         progress: See :data:`Progress`.
     """
     watch = tools.Encodes()
-    watched = tools.Watched(tools.build(model), watch)
+    loaded = tools.build(model)
+    watched = tools.Watched(loaded, watch)
     some = tools.texts(n_texts, seed)
-    bounded = BoundedLocalEmbedding(watched, name=tools.model_name(model))
+    bounded = BoundedLocalEmbedding(
+        watched,
+        name=tools.model_name(model),
+        tokens_per_pass=TOKENS_PER_PASS.get(loaded.facts.device),
+    )
 
     async def inline() -> None:
         watched.encode(some)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 import pandas as pd
 
-from jevlaya_lab.embedding.local import BoundedLocalEmbedding
+from jevlaya_lab.embedding.local import TOKENS_PER_PASS, BoundedLocalEmbedding
 from jevlaya_lab.experiments import embedding_tools as tools
 from jevlaya_lab.experiments.catalogue import experiment
 from jevlaya_lab.experiments.options import Option
@@ -79,6 +79,7 @@ def run(
             tools.Watched(loaded, watches[mode]),
             name=tools.model_name(model),
             micro_batching=mode == "shared",
+            tokens_per_pass=TOKENS_PER_PASS.get(loaded.facts.device),
         )
         for mode in MODES
     }
