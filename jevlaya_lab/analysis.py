@@ -124,8 +124,8 @@ def calibration(
         n_bins: Bins of equal width between 0 and 1.
 
     Raises:
-        InvalidInput: The two do not fit, no true value is an option, or the probabilities are not
-            there.
+        InvalidInput: The two do not fit, true values are spelt otherwise than the options, or the
+            probabilities are not there.
     """
     if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
         raise InvalidOption(f"n_bins must be a positive whole number, got {n_bins!r}")
@@ -149,10 +149,7 @@ def calibration(
     for name in questions:
         found = stated(answers, truth, name)
         if len(found.p) and (found.target < 0).all():
-            raise InvalidInput(
-                f"question {name!r}: no true value is one of its options, which are "
-                f"{', '.join(repr(each) for each in found.options[:8])}; write them as these are"
-            )
+            _check_spelling(name, found.options, truth)
         confidence, right, n = found.confidence, found.right, len(found.p)
         table = _reliability(confidence, right, n_bins)
         hit = (confidence >= 0.5) == right if found.kind == "noul" else right
@@ -171,6 +168,23 @@ def calibration(
         tables.append(table)
     summary = pd.DataFrame(summaries).astype({"n": "Int64"})
     return Calibration(summary, pd.concat(tables, ignore_index=True))
+
+
+def _check_spelling(name: Any, options: Sequence[Any], truth: Any) -> None:
+    """Refuse true values of which none is an option, where one nearly is.
+
+    Raises:
+        InvalidInput: Which one, and what it should be.
+    """
+    column = truth[name] if isinstance(truth, pd.DataFrame) else truth
+    plain = {str(option).strip().casefold(): option for option in options}
+    for value in column:
+        meant = plain.get(str(value).strip().casefold())
+        if meant is not None:
+            raise InvalidInput(
+                f"question {name!r}: no true value is one of its options; {value!r} should be "
+                f"{meant!r}"
+            )
 
 
 _RESERVED: Final = "__p_"

@@ -77,7 +77,9 @@ def shown(cell: Any) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for output in cell.get("outputs", []):
         if output.output_type == "stream":
-            found.append((output.name, output.text))
+            # A kernel sends what is printed in one piece or in several, as it comes.
+            before = found.pop()[1] if found and found[-1][0] == output.name else ""
+            found.append((output.name, before + output.text))
         elif output.output_type == "error":
             found.append(("error", f"{output.ename}: {output.evalue}"))
         elif WIDGET in output.data:

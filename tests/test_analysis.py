@@ -249,11 +249,11 @@ def test_ids_that_begin_like_the_details_of_another_question_confuse_nothing(oth
             )
 
 
-def test_true_values_of_which_none_is_an_option_are_refused():
+def test_true_values_that_are_spelt_otherwise_are_refused():
     answers = Lab(make_agent()).predict(
         ["a", "b"], {"team": Choice("?", ["billing", "shipping"])}, detail=True
     )
-    with pytest.raises(InvalidInput, match="no true value is one of its options, which are 'bill"):
+    with pytest.raises(InvalidInput, match="'Billing' should be 'billing'"):
         calibration(answers, pd.Series(["Billing", "Shipping"], name="team"))
     some = calibration(answers, pd.Series(["billing", "other"], name="team"))
     assert some.summary["n"].tolist() == [2]

@@ -81,3 +81,14 @@ def test_another_output_is_noticed(committed: Any) -> None:
 )
 def test_texts_agree_up_to_small_differences_of_numbers(one: str, other: str, same: bool) -> None:
     assert run.same_text(one, other) is same
+
+
+def test_prints_in_one_piece_or_in_several_are_the_same(committed: Any) -> None:
+    cell = next(cell for cell in committed.cells if cell.cell_type == "code")
+    picture = nbformat.v4.new_output("display_data", {"image/png": "", "text/plain": "p"})
+
+    def streams(*texts: str) -> list[Any]:
+        return [nbformat.v4.new_output("stream", name="stdout", text=text) for text in texts]
+
+    cell.outputs = [*streams("a\n", "b\n"), picture, *streams("c\n")]
+    assert run.shown(cell) == [("stdout", "a\nb\n"), ("image/png", ""), ("stdout", "c\n")]
