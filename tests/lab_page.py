@@ -141,9 +141,15 @@ class Notebook:
         """
         page = self.page
         for _ in range(20):
-            page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_text("Run All Cells", exact=True).click()
+            # Asked for where the kernel takes long to start.
+            choose = page.locator(".jp-Dialog button", has_text="Select")
+            if choose.count():
+                choose.first.click()
             with contextlib.suppress(Exception):
+                page.get_by_text("| Idle").first.wait_for(timeout=3000)
+            with contextlib.suppress(Exception):
+                page.get_by_role("menuitem", name="Run", exact=True).click(timeout=2000)
+                page.get_by_text("Run All Cells", exact=True).click(timeout=2000)
                 page.wait_for_function(_BEGUN, timeout=3000)
                 break
         page.wait_for_function(_ALL_RAN, timeout=timeout * 1000)
@@ -173,6 +179,15 @@ class Notebook:
 
     def close(self) -> None:
         self.page.close()
+
+
+def cleared(source: Path, path: Path) -> None:
+    """A copy of a notebook without outputs and numbers."""
+    notebook = nbformat.read(source, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, path)
 
 
 def write_notebook(path: Path, cells: Sequence[str]) -> None:

@@ -73,7 +73,7 @@ def browser():
 
 @pytest.fixture
 def open_notebook(browser, address, folder, request):
-    from lab_page import Notebook, write_notebook
+    from lab_page import Notebook, cleared, write_notebook
 
     opened = []
 
@@ -85,7 +85,7 @@ def open_notebook(browser, address, folder, request):
             shutil.copytree(PROJECT / "data", folder / "data", dirs_exist_ok=True)
             name = f"notebooks/{committed}.ipynb"
             (folder / "notebooks").mkdir(exist_ok=True)
-            shutil.copy(PROJECT / name, folder / name)
+            cleared(PROJECT / name, folder / name)
         notebook = Notebook(browser, address, name)
         opened.append(notebook)
         notebook.run_all(timeout=240)
