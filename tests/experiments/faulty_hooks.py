@@ -475,3 +475,58 @@ class SkipsWithoutModel(BaseHook):
 class AddsToResults(BaseHook):
     def on_predict_end(self, ctx: Any) -> None:
         ctx.results = [{**r, "flag": True} for r in ctx.results or []]
+
+
+class LowersInPlace(BaseHook):
+    """Writes into the caller's own list."""
+
+    def on_predict_start(self, ctx):
+        for i, state in enumerate(ctx.states):
+            if isinstance(state, str):
+                ctx.states[i] = state.lower()
+
+
+class Lowers(BaseHook):
+    """Assigns a list of its own."""
+
+    def on_predict_start(self, ctx):
+        ctx.states = [s.lower() if isinstance(s, str) else s for s in ctx.states]
+
+
+class KeepsErrors(BaseHook):
+    """An exception holds its traceback, and that the context."""
+
+    def __init__(self):
+        self.errors = []
+
+    def on_error(self, ctx):
+        self.errors.append(ctx.error)
+
+
+class KeepsWordsOfErrors(BaseHook):
+    """Text holds nothing."""
+
+    def __init__(self):
+        self.errors = []
+
+    def on_error(self, ctx):
+        self.errors.append(str(ctx.error))
+
+
+class Peak(BaseHook):
+    """Its highest number rises with threads, as it should."""
+
+    def __init__(self):
+        self.now = self.peak = 0
+        self._lock = threading.Lock()
+
+    def on_predict_start(self, ctx):
+        with self._lock:
+            self.now += 1
+            self.peak = max(self.peak, self.now)
+            ctx.counted = True
+
+    def on_predict_end(self, ctx):
+        if getattr(ctx, "counted", False):
+            with self._lock:
+                self.now -= 1

@@ -102,8 +102,16 @@ def _sure(alone: Sequence[Round]) -> dict[str, int]:
 
 
 def _others(alone: Sequence[Round], together: Round) -> dict[str, int]:
-    """Of these totals the ones that rise by something else in threads."""
-    return {p: n for p, n in _sure(alone).items() if together.grown.get(p, 0) != n}
+    """Of these totals the ones that rise by less in threads, or that should end as they were.
+
+    One that rises by more, such as a peak of what goes on at once, has lost nothing.
+    """
+    grown = together.grown
+    return {
+        path: n
+        for path, n in _sure(alone).items()
+        if grown.get(path, 0) < n or (n <= 0 and grown.get(path, 0) != n)
+    }
 
 
 def _settled(hook: Any) -> dict[str, int]:

@@ -52,9 +52,9 @@ class Caller:
             detect(self.text(number))
 
     def text(self, number: int) -> str:
-        """The state of a number: no two are the same."""
-        words = random.Random(f"{self._seed} {number}").choices(_WORDS, k=8)
-        return f"{' '.join(words)} {number}"
+        """The state of a number: no two are the same; with capitals and an address to change."""
+        first, second, *words = random.Random(f"{self._seed} {number}").choices(_WORDS, k=8)
+        return f"{first.title()} {second.upper()} {' '.join(words)} {number}, Jo@Example.org"
 
     def questions(self) -> dict[str, Any]:
         """What is asked, in objects that nobody else has."""
