@@ -42,7 +42,7 @@ def running() -> Iterator[str]:
         folder = Path(name)
         user = _unprivileged(folder)
         if user and not _reachable(home, user):
-            home = Path(shutil.copytree(home, folder / "programs", symlinks=True))
+            home = _copied(home, folder / "site")
         data, log = folder / "data", folder / "log"
         initdb = [home / "bin" / "initdb", "-D", data, "-U", "postgres", "-A", "trust"]
         initdb += ["-E", "UTF8", "--no-locale", "--no-sync"]
@@ -81,6 +81,15 @@ def _reachable(home: Path, user: dict[str, Any]) -> bool:
         return subprocess.run(command, capture_output=True, cwd="/", **user).returncode == 0
     except PermissionError:
         return False
+
+
+def _copied(home: Path, folder: Path) -> Path:
+    """The programs in another folder, with the libraries that the wheel has beside its package."""
+    package = home.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+    return Path(shutil.copytree(home, folder / package.name / home.name, symlinks=True))
 
 
 def _wait(home: Path, folder: Path, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -746,3 +746,15 @@ def test_a_file_whose_rows_cannot_be_a_stores_is_refused(tmp_path: Path, damage:
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileInvalid, match="no file of a vector store"):
         InMemoryVectorStore.load(tmp_path)
+
+
+def test_programs_are_copied_with_their_libraries(tmp_path):
+    home = pg_server.programs()
+    if home is None:
+        pytest.skip("there is no wheel of PostgreSQL for this platform")
+    copied = pg_server._copied(home, tmp_path)
+    # The environment's own libraries must not be what it finds.
+    done = subprocess.run([copied / "bin" / "initdb", "--version"], capture_output=True, cwd="/")
+
+    assert done.returncode == 0
+    assert b"PostgreSQL" in done.stdout
