@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -133,6 +133,7 @@ class Crowd:
         self._spans: list[tuple[float, float]] = []
         self._failed: list[str] = []
         self._asked = 0
+        self._over = [threading.Event() for _ in range(n_threads)]
 
     def run(self) -> Clash:
         """Let them run to their end; whatever interrupts, none of them runs on."""
@@ -141,20 +142,18 @@ class Crowd:
             for i in range(self._n_threads)
         ]
         self._target.add_hook(self._counter)
-        started: list[threading.Thread] = []
+        n_started = 0
         try:
             for thread in threads:
                 thread.start()
-                started.append(thread)
-            for thread in threads:
-                thread.join()
+                n_started += 1
+            self._wait(threads[:n_started])
         except BaseException:
             self._stopped.set()
             self._met.abort()
             raise
         finally:
-            for thread in started:
-                thread.join()
+            self._wait(threads[:n_started])
             self._target.remove_hook(self._counter)
         return Clash(
             asked=self._asked,
@@ -168,7 +167,20 @@ class Crowd:
             latencies_ms=[(b - a) * 1e3 for a, b in self._spans],
         )
 
+    def _wait(self, started: Sequence[threading.Thread]) -> None:
+        """Until those threads are over; an interrupted join takes its thread for ended."""
+        for thread, over in zip(started, self._over, strict=False):
+            while not over.wait(0.2):
+                pass
+            thread.join()
+
     def _ask_all(self, thread: int) -> None:
+        try:
+            self._requests_of(thread)
+        finally:
+            self._over[thread].set()
+
+    def _requests_of(self, thread: int) -> None:
         try:
             self._met.wait()
             self._ask(f"thread {thread}, first request")

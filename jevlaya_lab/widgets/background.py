@@ -23,14 +23,14 @@ class Worker:
         self._failed = failed
         self._ended = ended
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._idle = threading.Event()  # an interrupted join would take its thread for ended
+        self._idle.set()
         self._stopping = threading.Event()
 
     @property
     def busy(self) -> bool:
         """Whether something is running."""
-        thread = self._thread
-        return thread is not None and thread.is_alive()
+        return not self._idle.is_set()
 
     @property
     def stopping(self) -> bool:
@@ -47,8 +47,13 @@ class Worker:
             if self.busy:
                 return False
             self._stopping.clear()
-            self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
+            self._idle.clear()
+            try:
+                thread.start()
+            except RuntimeError:  # there can be no more threads
+                self._idle.set()
+                raise
             return True
 
     def stop(self) -> None:
@@ -64,10 +69,7 @@ class Worker:
         Returns:
             Whether nothing is running now.
         """
-        thread = self._thread
-        if thread is not None:
-            thread.join(timeout)
-        return not self.busy
+        return self._idle.wait(timeout)
 
     def _run(self, work: Callable[[], Any]) -> None:
         try:
@@ -75,7 +77,10 @@ class Worker:
         except BaseException as error:  # shown by the widget; the thread has no other listener
             self._failed(error)
         finally:
-            self._ended()
+            try:
+                self._ended()
+            finally:
+                self._idle.set()
 
 
 class Latest:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import signal
+import threading
+import time
 
 import pandas as pd
 import pytest
@@ -132,28 +136,30 @@ def test_nothing_stays_behind(step):
     assert threads_of_experiments() == []
 
 
+@pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="a thread cannot be sent an interrupt here"
+)
 def test_an_interrupt_of_the_one_who_waits_ends_all_threads(monkeypatch):
     """As Ctrl-C in a notebook: it comes while the main thread waits for the others."""
     agent = make_agent()
     predict = Agent.predict
+    asked, done = itertools.count(), []
 
-    class Interrupted(BaseException):
-        pass
+    def interrupting(self, state, *args, **kwargs):
+        next(asked)
+        if state == "thread 0, request 20":  # of the thread that is waited for first
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.3)  # what has begun is finished, and waited for
+            done.append(state)
+        return predict(self, state, *args, **kwargs)
 
-    class First(crowds.threading.Thread):
-        def join(self, timeout=None):
-            if not First.done:
-                First.done = True
-                raise Interrupted
-            super().join(timeout)
-
-    First.done = False
-    monkeypatch.setattr(Agent, "predict", lambda self, *args, **kw: predict(self, *args, **kw))
-    monkeypatch.setattr(crowds.threading, "Thread", First)
-    with pytest.raises(Interrupted):
+    monkeypatch.setattr(Agent, "predict", interrupting)
+    with pytest.raises(KeyboardInterrupt):
         run(agent, threads=[4], requests=10_000, progress=False)
     assert threads_of_experiments() == []
     assert agent.hooks == []
+    assert done == ["thread 0, request 20"]
+    assert next(asked) < 1000
 
 
 def test_the_picture_and_the_files(tmp_path):

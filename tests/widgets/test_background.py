@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 
+import pytest
 from fakes import PATIENCE
 
 from jevlaya_lab.widgets.background import Latest, Worker
@@ -38,6 +41,27 @@ def test_what_the_work_raises_is_handed_on_and_its_end_is_said_each_time():
     worker.wait(PATIENCE)
 
     assert told == [error, "ended", "fine", "ended"]
+
+
+@pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="a thread cannot be sent an interrupt here"
+)
+def test_an_interrupt_of_the_one_who_waits_leaves_the_work_as_it_is():
+    gate, main = threading.Event(), threading.main_thread().ident
+    worker = Worker(lambda error: None)
+
+    def work():
+        time.sleep(0.2)  # until the main thread waits
+        signal.pthread_kill(main, signal.SIGINT)
+        gate.wait(PATIENCE)
+
+    worker.start(work, "interrupting")
+    with pytest.raises(KeyboardInterrupt):
+        worker.wait(PATIENCE)
+    assert worker.busy
+    assert not worker.start(gate.set, "another")
+    gate.set()
+    assert worker.wait(PATIENCE)
 
 
 def test_stopping_is_forgotten_when_the_next_piece_begins():
