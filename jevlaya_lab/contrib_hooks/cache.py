@@ -13,7 +13,7 @@ from jevlaya_lab.contrib_hooks.keys import Tokens, Unkeyable, key_of
 from jevlaya_lab.system_one.encoding import check_count
 from jevlaya_lab.system_one.events import BaseHook
 
-__all__ = ["CacheStats", "ExactCache", "neutral"]
+__all__ = ["CacheStats", "ExactCache", "has_results", "neutral"]
 
 _MARKS: Final = ("abstention", "abstention_threshold", "low_confidence")
 
@@ -108,14 +108,11 @@ class ExactCache(BaseHook):
         """Take in what the run gave."""
         with self._lock:
             key = self._asking.pop(ctx, None)
-        if key is None or ctx.error is not None or getattr(ctx, "skipped", False):
-            return
-        results = ctx.results
-        if not isinstance(results, (list, tuple)) or len(results) != len(ctx.states):
+        if key is None or not has_results(ctx, len(ctx.states)):
             return
         try:
             same = key_of(ctx, self._tokens, ended=True) == key
-            taken = [neutral(copy.deepcopy(result)) for result in results] if same else []
+            taken = [neutral(copy.deepcopy(result)) for result in ctx.results] if same else []
         except Unkeyable:
             same = False
         except Exception:  # results that hooks put objects into
@@ -167,6 +164,13 @@ class ExactCache(BaseHook):
             f"ExactCache({stats.entries} of {self.capacity}, "
             f"hits={stats.hits}, misses={stats.misses})"
         )
+
+
+def has_results(ctx: Any, n: int) -> bool:
+    """Whether a run that ended computed something to keep: no error, no skip, ``n`` results."""
+    if ctx.error is not None or getattr(ctx, "skipped", False):
+        return False
+    return isinstance(ctx.results, (list, tuple)) and len(ctx.results) == n
 
 
 def neutral(result: Any) -> Any:

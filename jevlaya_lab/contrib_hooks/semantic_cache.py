@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from jevlaya_lab.contrib_hooks.cache import neutral
+from jevlaya_lab.contrib_hooks.cache import has_results, neutral
 from jevlaya_lab.contrib_hooks.keys import Tokens, Unkeyable, digest, key_of
 from jevlaya_lab.contrib_hooks.nearest import Nearest
 from jevlaya_lab.embedding.errors import IdentityMismatch
@@ -156,15 +156,12 @@ class SemanticCache(BaseHook):
         """Take in what the run gave."""
         with self._lock:
             asking = self._asking.pop(ctx, None)
-        if asking is None or ctx.error is not None or getattr(ctx, "skipped", False):
-            return
-        results = ctx.results
-        if not isinstance(results, (list, tuple)) or len(results) != len(asking.vectors):
+        if asking is None or not has_results(ctx, len(asking.vectors)):
             return
         try:
             same = digest(list(ctx.states)) == asking.states
             same = same and key_of(ctx, self._tokens, states=False, ended=True) == asking[0]
-            taken = [neutral(copy.deepcopy(result)) for result in results] if same else []
+            taken = [neutral(copy.deepcopy(result)) for result in ctx.results] if same else []
         except Unkeyable:
             same = False
         except Exception:  # results that hooks put objects into
