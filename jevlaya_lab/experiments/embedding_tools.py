@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import statistics
 import threading
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ __all__ = [
     "Encodes",
     "Heart",
     "Watched",
+    "build",
     "check_model",
-    "median",
     "model_name",
+    "needs_replicas",
     "run_alone",
     "texts",
 ]
@@ -41,11 +41,11 @@ def check_model(model: Any) -> Any:
     Raises:
         InvalidOption: It is none.
     """
-    source(model)
+    _source(model)
     return model
 
 
-def source(model: Any) -> Any:
+def _source(model: Any) -> Any:
     """Where a model comes from; nothing is loaded."""
     chosen = "embedded" if model is None else model
     none = dict.fromkeys(("name", "revision", "device", "prompt", "token"))
@@ -54,12 +54,7 @@ def source(model: Any) -> Any:
 
 def model_name(model: Any) -> str:
     """What the model is called, for the parameters of a result."""
-    return str(source(model).facts.model)
-
-
-def median(values: Sequence[float]) -> float:
-    """The median; NaN of nothing."""
-    return statistics.median(values) if values else float("nan")
+    return str(_source(model).facts.model)
 
 
 def run_alone(work: Coroutine[Any, Any, T]) -> T:
@@ -205,7 +200,7 @@ def build(model: Any) -> LocalModel:
     Raises:
         InvalidOption: It is none.
     """
-    found: LocalModel = source(model).build()
+    found: LocalModel = _source(model).build()
     return found
 
 
@@ -215,7 +210,7 @@ def needs_replicas(model: Any, concurrency: Sequence[int]) -> None:
     Raises:
         InvalidOption: There is one object only.
     """
-    if max(concurrency) > 1 and not source(model).replicable:
+    if max(concurrency) > 1 and not _source(model).replicable:
         raise InvalidOption(
             f"concurrency up to {max(concurrency)}, but the model is one object, which encodes one "
             "batch at a time; give a function that makes such objects, or concurrency (1,)"

@@ -125,7 +125,7 @@ class Scene:
         loaded = (before, tuple(sorted(router.loaded)))
         again = None
         if stage == "load":
-            again = _fails_to_load(router)
+            again = _fails_likewise(router, outcome)
             router.attach(GROUPS[1], twin)
         after, _, answered = self._call(router, asked)
         return Accident(
@@ -191,9 +191,10 @@ class Scene:
             yield
 
 
-def _fails_to_load(router: Any) -> bool:
+def _fails_likewise(router: Any, outcome: BaseException | None) -> bool:
+    """Whether loading is tried again, and fails as it did before."""
     try:
         router.load(GROUPS[1])
-    except Exception:
-        return True
+    except Exception as error:
+        return type(error) is type(outcome)
     return False
