@@ -13,9 +13,12 @@ CHROMIUM = shutil.which("chromium")
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path"),
     pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None, reason="playwright is not installed"
+        CHROMIUM is None, reason="there is no chromium on the path; apt-get install chromium"
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("playwright") is None,
+        reason="playwright is not installed; pip install -e '.[test]'",
     ),
 ]
 
