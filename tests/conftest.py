@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,16 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if skipped and session.config.getoption("--no-skips") and exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter.write_line(f"{len(skipped)} skipped, and --no-skips allows none", red=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_arrive() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run behind a shell's ``&``, which has it ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)
